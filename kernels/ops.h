@@ -45,6 +45,10 @@ OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up
 OP(geglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
 // y = gelu(x) in the given form; in place allowed.
 OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
+// y = cap * tanh(x / cap); in place allowed.
+OP(softcap, (struct tensor *y, const struct tensor *x, float cap))
+// y = min(max(x, low), high); in place allowed.
+OP(clip, (struct tensor *y, const struct tensor *x, float low, float high))
 // y = a + b, elementwise; in place allowed.
 OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 // y = softmax over the last dimension of x * scale; in place allowed.
@@ -135,6 +139,12 @@ OP(geglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tenso
                     const struct tensor *gate, const struct tensor *up))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,
                    enum gelu_form form))
+// y is the forward op's result.
+OP(softcap_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *y,
+                      float cap))
+// x is the forward op's input; elements outside low..high get no gradient.
+OP(clip_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x, float low,
+                   float high))
 // dx += dy * value.
 OP(scale_backward, (struct tensor *dx, const struct tensor *dy, float value))
 // dx += dy * w, each row; dw[D] += the sum of dy * x over the rows.

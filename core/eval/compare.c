@@ -57,6 +57,7 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
     }
     if (site == SITE_FFN) {
         const double n = (double)args->x->shape[0];
+        if (!args->layer) *flops += n * flops_inputs(d);
         *flops += flops_projections(&d->layer[args->layer], n) +
                   flops_ffn(&d->layer[args->layer], args->only ? (double)args->only_count : n);
     }

@@ -39,8 +39,7 @@ static int read_logits(struct reader *r, int64_t first, int64_t n)
     const struct decoder *d = &r->model->decoder;
     struct arena_mark mark = arena_mark(&r->arena);
     struct tensor *x = graph_rows(&r->g, r->hidden, first, n);
-    x = op_rmsnorm(&r->g, x, graph_weight(&d->norm), (float)d->config.eps);
-    x = op_matmul(&r->g, x, graph_weight(&d->head), NULL);
+    x = decoder_logits(&r->g, d, x);
     if (x) graph_download(&r->g, r->logits, x);
     arena_reset(&r->arena, mark);
     return graph_ok(&r->g) ? 0 : -1;

@@ -126,7 +126,8 @@ static int sum_losses(struct graph *g, const struct decoder *d, const struct seq
         for (int64_t i = 0; i < n; i++) row[i] = (int32_t)(x->shape[0] - n - 1 + i);
         x = op_gather_rows(g, x, row, n); // [n, D]
         x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-        status = op_cross_entropy(g, x, graph_weight(&d->head), s->ids + p, weight, loss);
+        status = op_cross_entropy(g, x, graph_weight(&d->head), (float)d->config.logit_cap,
+                                  s->ids + p, weight, loss);
         free(weight);
         free(row);
     }

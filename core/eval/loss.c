@@ -148,7 +148,8 @@ static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
     }
     struct tensor *x = op_gather_rows(g, h, row, n); // [trained, D]
     x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-    int status = op_cross_entropy(g, x, graph_weight(&d->head), target, weight, loss);
+    int status = op_cross_entropy(g, x, graph_weight(&d->head), (float)d->config.logit_cap, target,
+                                  weight, loss);
     n = 0;
     for (size_t k = 0; k < b->count && status == 0; k++) {
         const struct labels *l = b->items[k].labels;

@@ -612,6 +612,19 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
     return point_at_data(s, (const char *)s->data + dtype_bytes(t->dtype, first), arena, t, err);
 }
 
+int checkpoint_number(const struct checkpoint *c, const char *name, float *value, struct err *err)
+{
+    const struct safetensor *s = checkpoint_find(c, name);
+    *value = 0;
+    if (c->request) {
+        c->request(c->requester, name, 0, (int64_t[]){ 0 });
+        return 0;
+    }
+    if (!(s = find_checked(c, name, s && s->rank ? 1 : 0, (int64_t[]){ 1 }, err))) return -1;
+    floats_from(value, s->data, (enum dtype)s->dtype, 1);
+    return 0;
+}
+
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err)
 {

@@ -173,6 +173,8 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
 // small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
+// Reads a tensor without axes, or of one element, as a number.
+int checkpoint_number(const struct checkpoint *c, const char *name, float *value, struct err *err);
 // Returns the size of all tensors together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);
 // Returns the size of the tensors that stay in the mapped files: all but quantised matrices.

@@ -115,6 +115,10 @@ typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct ten
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);
 
+// Allocates a tensor outside of the blocks, which a block writes (op_copy_rows_into) and later
+// blocks read. With a tape, gradients flow back through it to the block that wrote it.
+struct tensor *graph_between_blocks(struct graph *g, int64_t n, int64_t m, int64_t k);
+
 // Returns a weight as an op's input; NULL if the model lacks it (a bias).
 static inline struct tensor *graph_weight(const struct tensor *w)
 {

@@ -357,6 +357,28 @@ struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self
     return y;
 }
 
+// The tensor's gradient must exist before the first block that reads it, and end after the block
+// that wrote it has run backwards: the step recorded here, before both, returns its buffer.
+static int nothing_backward(struct graph *g, const struct tape_step *s)
+{
+    (void)g, (void)s;
+    return 0;
+}
+
+struct tensor *graph_between_blocks(struct graph *g, int64_t n, int64_t m, int64_t k)
+{
+    struct tensor *y = graph_new3(g, DTYPE_F32, n, m, k);
+    if (!y || !tape_on(g)) return y;
+    y->grad = arena_alloc_host(g->arena, sizeof *y->grad);
+    if (!y->grad) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *y->grad = (struct grad){ .count = tensor_count(y) };
+    *step_add(g->tape) = (struct tape_step){ .backward = nothing_backward,
+                                             .out = y,
+                                             .made = y->grad,
+                                             .gpu = backend_enter(g->backend, -1) };
+    return y;
+}
+
 int tape_backward(struct graph *g)
 {
     if (g->arena->used > g->tape->held) g->tape->held = g->arena->used;

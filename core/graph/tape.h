@@ -54,6 +54,7 @@ struct tape_step {
     struct tensor *in[TAPE_INPUTS]; // inputs that may have a gradient or that backward reads
     struct tensor *out;
     float real;           // parameter of the op: eps, scale
+    float other_real;     // second parameter of the op: the upper end of a range
     int64_t integer;      // parameter of the op: form, patch, first row
     struct grad *made;    // gradient of `out` if this step was the first to write it; else NULL
     graph_block_fn block; // the block to recompute

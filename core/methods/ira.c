@@ -147,26 +147,34 @@ static void param_name(char name[48], int layer, int p)
     snprintf(name, 48, "ira.%d.%s", layer, params[p].name + strlen("ira.K."));
 }
 
-static struct tensor param_shape(const struct decoder_config *c, int p)
+static struct tensor param_shape(const struct decoder_config *c, int layer, int p)
 {
-    struct tensor t = { .dtype = DTYPE_F32, .rank = 2, .shape = { c->kv_heads, c->value_dim } };
-    if (p == HEAD) t.shape[0] = c->value_dim + 1;
-    if (p == BIAS) t.rank = 1, t.shape[0] = c->value_dim + 1;
+    const struct head_sizes s = decoder_heads(c, layer);
+    struct tensor t = { .dtype = DTYPE_F32, .rank = 2, .shape = { s.kv_heads, s.value_dim } };
+    if (p == HEAD) t.shape[0] = s.value_dim + 1;
+    if (p == BIAS) t.rank = 1, t.shape[0] = s.value_dim + 1;
     return t;
 }
 
 // Reads ira.layers. Except in training, each of these layers needs a trained head.
 static int read_layers(const struct method_env *env, bool *chosen, struct err *err)
 {
-    const int layers = env->model->decoder.config.layers;
+    const struct decoder_config *c = &env->model->decoder.config;
+    const int layers = c->layers;
     const int count = settings_layers(env->settings, "ira.layers", layers, chosen, err);
     if (count < 0 || !settings_flag(env->settings, "ira.on")) return count;
     if (!model_has_vision(env->model))
         return err_set(err, "ira.on: the model '%s' is text-only and has no visual tokens",
                        env->model->name);
     for (int l = 0; l < layers; l++)
+        if (chosen[l] && decoder_shares(c, l))
+            return err_set(err,
+                           "ira.layers: layer %d has no values of its own, it attends to those of "
+                           "layer %d; choose among layers 0 to %d",
+                           l, decoder_keys_of(c, l), layers - c->sharing - 1);
+    for (int l = 0; l < layers; l++)
         for (int p = 0; p < PARAMS && chosen[l]; p++) {
-            const struct tensor want = param_shape(&env->model->decoder.config, p), *t;
+            const struct tensor want = param_shape(c, l, p), *t;
             char name[48];
             param_name(name, l, p);
             if (method_trained(env, name, &want, &t, err) < 0) return -1;
@@ -199,7 +207,7 @@ static int fill_param(struct ira *x, const struct method_env *env, int layer, in
 {
     struct tensor *t = &x->layer[layer].param[p];
     void *data = t->data;
-    *t = param_shape(&env->model->decoder.config, p);
+    *t = param_shape(&env->model->decoder.config, layer, p);
     t->data = data;
     param_name(x->layer[layer].name[p], layer, p);
     backend_enter(x->backend, env->model->decoder.layer[layer].gpu);
@@ -251,10 +259,11 @@ static void ira_validate(void *state, bool on)
     x->training = !on;
 }
 
-static bool ira_learned(const struct model *m, int index, struct method_tensor *t)
+static bool ira_learned(const struct model *m, int index, int layer, struct method_tensor *t)
 {
-    if (index >= PARAMS) return false;
-    const struct tensor shape = param_shape(&m->decoder.config, index);
+    const struct decoder_config *c = &m->decoder.config;
+    if (index >= PARAMS || decoder_shares(c, layer)) return false;
+    const struct tensor shape = param_shape(c, layer, index);
     *t = (struct method_tensor){ params[index].name,
                                  shape.rank,
                                  { shape.shape[0], shape.shape[1] } };

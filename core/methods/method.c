@@ -351,10 +351,11 @@ double methods_flops(const struct settings *s, const struct decoder_config *c,
 // --- learned tensors -----------------------------------------------------------------------------
 
 // True if a name such as "ira.3.head.bias" matches "ira.K.head.bias". K is a layer number without
-// leading zeros.
-static bool names(const char *pattern, const char *name, int layers)
+// leading zeros. *number: the layer, or 0.
+static bool names(const char *pattern, const char *name, int layers, int *number)
 {
     const char *k = strstr(pattern, ".K."), *at;
+    *number = 0;
     if (!k) return !strcmp(pattern, name);
     const size_t front = (size_t)(k - pattern) + 1;
     if (strncmp(pattern, name, front) != 0) return false;
@@ -362,6 +363,7 @@ static bool names(const char *pattern, const char *name, int layers)
     at = name + front;
     const long layer = strtol(at, &end, 10);
     snprintf(plain, sizeof plain, "%ld", layer);
+    *number = layer >= 0 && layer < layers ? (int)layer : 0;
     return layer >= 0 && layer < layers && strlen(plain) == (size_t)(end - at) &&
            !strncmp(plain, at, strlen(plain)) && !strcmp(end, k + 2);
 }
@@ -370,8 +372,11 @@ const struct method *method_learning(const struct model *m, const char *name,
                                      struct method_tensor *t)
 {
     for (int i = 0; i < count; i++)
-        for (int n = 0; list[i]->learned && list[i]->learned(m, n, t); n++)
-            if (names(t->name, name, m->decoder.config.layers)) return list[i];
+        for (int n = 0; list[i]->learned && list[i]->learned(m, n, 0, t); n++) {
+            int layer;
+            if (names(t->name, name, m->decoder.config.layers, &layer))
+                return list[i]->learned(m, n, layer, t) ? list[i] : NULL;
+        }
     return NULL;
 }
 
@@ -379,6 +384,6 @@ void methods_learned(const struct model *m, struct buf *b)
 {
     struct method_tensor t;
     for (int i = 0; i < count; i++)
-        for (int n = 0; list[i]->learned && list[i]->learned(m, n, &t); n++)
+        for (int n = 0; list[i]->learned && list[i]->learned(m, n, 0, &t); n++)
             buf_printf(b, "%s%s", b->length ? ", " : "", t.name);
 }

@@ -144,9 +144,10 @@ struct method {
     // does nothing; NULL: counted as 0 everywhere.
     double (*flops)(const struct settings *s, const struct decoder_config *c,
                     const struct site *site, const struct site_args *args, bool visual);
-    // The tensors it learns, by index; false past the last one, or if this model does not use the
-    // method. NULL: it learns nothing.
-    bool (*learned)(const struct model *m, int index, struct method_tensor *t);
+    // The tensors it learns, by index, in the shape of that layer if the name contains ".K."; false
+    // past the last one, or if this model or layer does not use the method. NULL: it learns
+    // nothing.
+    bool (*learned)(const struct model *m, int index, int layer, struct method_tensor *t);
     struct {
         enum model_part_kind part; // the learned tensors are trained with this part of the model
         const char *by; // a setting ("train.ira") that trains them whatever train.params says; the

@@ -200,7 +200,7 @@ static int norm_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
-static bool norm_learned(const struct model *m, int index, struct method_tensor *t)
+static bool norm_learned(const struct model *m, int index, int layer, struct method_tensor *t)
 {
     static const char *const names[] = { "norm_align.weight", "norm_align.bias" };
     if (index > 1 || !model_has_vision(m)) return false;

@@ -130,7 +130,16 @@ static bool drops(const struct prune *p, int64_t visual)
     return false;
 }
 
-// A prefill can continue from cached rows whose h[K+1] is stored. In dynamic mode a prompt cannot
+// True if some number of visual tokens would make a stage drop one.
+static bool may_drop(const struct prune *p)
+{
+    bool some = prune_names_tokens(p->kind);
+    for (int i = 0; i < p->stages; i++) some |= p->keep[i] < 1;
+    return some;
+}
+
+// A prefill can continue from cached rows whose h[K+1] is stored, unless the later layers need more
+// than that: Gemma 4's begin at the first row. In dynamic mode a prompt cannot
 // reuse rows of an answer, because these attended to selected tokens only.
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
@@ -140,6 +149,8 @@ static int64_t prune_reusable(void *state, const struct sequence *cached, int64_
     // True if this process computes layer K of the first stage, and so stores h[K+1].
     const bool here = first == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, first);
     int64_t limit = here ? p->residual_rows : rows;
+    // The layers' own inputs of cached rows are not stored.
+    if (d->config.layer_input && first != PRUNE_INPUT && may_drop(p)) limit = 0;
     if (p->dynamic)
         limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
     return rows < limit ? rows : limit;

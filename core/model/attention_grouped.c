@@ -151,13 +151,13 @@ static bool packed_weight(const struct decoder_config *c, int layer, int i, stru
     return true;
 }
 
-static struct kv_row grouped_cached(const struct decoder_config *c)
+static struct kv_row grouped_cached(const struct decoder_config *c, int layer)
 {
     return (struct kv_row){ .k = { c->kv_heads, c->dim }, .v = { c->kv_heads, c->dim } };
 }
 
 // Counts two products per pair: of query and key, and of value and probability.
-static double grouped_pair_flops(const struct decoder_config *c)
+static double grouped_pair_flops(const struct decoder_config *c, int layer)
 {
     return 4 * (double)(c->heads * c->dim);
 }

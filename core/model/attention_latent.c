@@ -93,17 +93,17 @@ static bool latent_weight(const struct decoder_config *c, int layer, int i, stru
 }
 
 // The cache holds latents as values, and rotated elements as keys.
-static struct kv_row latent_cached(const struct decoder_config *c)
+static struct kv_row latent_cached(const struct decoder_config *c, int layer)
 {
     return (struct kv_row){ .k = { 1, c->latent.rope }, .v = { 1, c->latent.rank } };
 }
 
-static struct kv_row latent_expanded(const struct decoder_config *c)
+static struct kv_row latent_expanded(const struct decoder_config *c, int layer)
 {
     return (struct kv_row){ .k = { c->heads, c->dim }, .v = { c->heads, c->value_dim } };
 }
 
-static double latent_pair_flops(const struct decoder_config *c)
+static double latent_pair_flops(const struct decoder_config *c, int layer)
 {
     return 2 * (double)(c->heads * (c->dim + c->value_dim));
 }

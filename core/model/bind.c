@@ -114,6 +114,13 @@ void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *fo
     if (!b->failed) b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
 }
 
+void bind_number(struct binder *b, float *value, const char *format, ...)
+{
+    char name[NAME_SIZE];
+    FULL_NAME(b, name, format);
+    if (!b->failed) b->failed = checkpoint_number(b->checkpoint, name, value, b->err) < 0;
+}
+
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...)
 {

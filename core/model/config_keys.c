@@ -57,6 +57,7 @@ static const struct key text_keys[] = {
     { "num_kv_shared_layers", NOTHING, 0 },
     { "use_cla", NOTHING, 0 },
     { "attention_k_eq_v", NOTHING, 0 },
+    { "enable_moe_block", NOTHING, 0 },
     { "attn_output_gate", NOTHING, 0 },
     { "hidden_size_per_layer_input", NOTHING, 0 },
     { "parallel_attn", NOTHING, 0 },

@@ -7,9 +7,11 @@
 // rows after a layer, later layers compute and cache fewer rows; positions do not change.
 #include "core/model/decoder.h"
 
+#include <string.h>
+
 #include "core/base/mem.h"
 #include "core/graph/readback.h"
-#include "core/model/layer.h"
+#include "core/model/layer_inputs.h"
 #include "core/ops/ops.h"
 
 // True if the cache has this model's layers, with rows of the right shape.
@@ -19,8 +21,8 @@ static bool cache_fits(const struct kv *kv, const struct decoder_config *c)
     for (int l = 0; l < c->layers; l++) {
         const struct attention_kind *kind = decoder_attention(c, l);
         const struct kv_layer *layer = &kv->layer[l];
-        if (!kv_layer_is(layer, kind->cached(c)) &&
-            !(kind->expanded && kv_layer_is(layer, kind->expanded(c))))
+        if (!kv_layer_is(layer, kind->cached(c, l)) &&
+            !(kind->expanded && kv_layer_is(layer, kind->expanded(c, l))))
             return false;
     }
     return true;
@@ -50,7 +52,8 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
 struct tensor *decoder_logits(struct graph *g, const struct decoder *d, struct tensor *h)
 {
     struct tensor *x = op_rmsnorm(g, h, graph_weight(&d->norm), (float)d->config.eps);
-    return op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
+    x = op_matmul(g, x, graph_weight(&d->head), NULL); // [n, V]
+    return d->config.logit_cap > 0 ? op_softcap(g, x, (float)d->config.logit_cap) : x;
 }
 
 // Applies the final norm and the head to all rows, [n, V], or to the last one, [1, V]. The last
@@ -75,6 +78,19 @@ static struct tensor *rows_logits(struct graph *g, const struct decoder *d, cons
     return logits;
 }
 
+// Returns a copy of the pass with the inputs of all layers, which follow from h[0]; NULL after a
+// failure.
+static const struct pass *pass_with_inputs(struct graph *g, const struct decoder *d,
+                                           const struct pass *p, struct tensor *h)
+{
+    struct pass *next = arena_alloc_host(g->arena, sizeof *next);
+    if (!next) return graph_fail(g, "out of memory on %s", g->backend->name);
+    *next = *p;
+    next->inputs = layer_inputs_of(g, d, p, h); // [n, L*P]
+    next->inputs_of = next;
+    return next->inputs ? next : NULL;
+}
+
 int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                     const struct sequence *s, struct tensor *h, enum logits_rows want, bool prefill,
                     struct tensor **logits)
@@ -97,6 +113,15 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     struct readbacks readbacks;
     readbacks_begin(g, &readbacks);
 
+    if (!kv && d->config.sharing) {
+        const size_t size = (size_t)d->config.layers * sizeof *start.lent;
+        start.lent = arena_alloc_host(g->arena, size);
+        if (start.lent)
+            memset(start.lent, 0, size);
+        else
+            graph_fail(g, "out of memory on %s", g->backend->name);
+    }
+
     // For a single generated token, a GPU replays a recording of the layers and the head.
     if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
@@ -108,6 +133,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         h = part->receive(part, g, &p, h);
     else if (graph_ok(g))
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
+    if (d->config.layer_input && p && h) p = pass_with_inputs(g, d, p, h);
 
     // The layers. A tape keeps only each layer's input; the backward pass recomputes the layer.
     for (int l = first; l < end && p && !graph_stop(g); l++) {

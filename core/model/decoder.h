@@ -17,6 +17,7 @@ struct attention_kind;
 struct decoder_config;
 struct layer;
 struct ffn_kind;
+struct layer_weight;
 
 // The norms of a layer by the names of their gains; NULL: no norm.
 struct norm_names {
@@ -54,6 +55,7 @@ struct decoder_kind {
     bool gelu;             // "hidden_activation" names the FFN's activation, by default GELU
     bool gains_from_1;     // norms multiply by 1 + gain
     bool embed_scaled;     // text embeddings are multiplied by sqrt(hidden)
+    bool scores_unscaled;  // scores q k are not divided by sqrt(d)
     bool qkv_bias;         // only q, k and v have biases, whatever the config says
     bool qkv_bias_default; // q, k and v have biases unless "attention_bias" is false
     const struct attention_kind *attention; // reads the config
@@ -70,6 +72,9 @@ struct decoder_kind {
     // Turns the output h [n, D] of a layer into the next layer's input (adds rows, scales); NULL:
     // passes it on unchanged.
     struct tensor *(*after_layer)(struct graph *g, const struct layer *layer, struct tensor *h);
+    // Lists the weights that after_layer reads (decoder_layer.end), as a layer_weight_fn; NULL: it
+    // reads none.
+    bool (*end_weight)(const struct decoder_config *c, int layer, int i, struct layer_weight *w);
 };
 
 // Config of latent attention (core/model/attention_latent.c).
@@ -92,6 +97,12 @@ struct experts_config {
     bool transposed; // the hub's files store all experts together, transposed: [E,in,out]
 };
 
+// The sizes of a layer's attention heads.
+struct head_sizes {
+    int64_t kv_heads, dim, value_dim; // Hkv; d; elements of a head's value: d, or less
+    bool joint; // keys and values are the same projection, with different norms
+};
+
 enum { DECODER_LAYERS = 1000 };
 
 struct decoder_config {
@@ -103,8 +114,20 @@ struct decoder_config {
     int64_t window; // rows that a row sees in layers with a sliding window, itself included; 0: no
                     // such layers
     bool slides[DECODER_LAYERS]; // the layers with a sliding window
-    bool pictures_whole;         // rows of a picture also see its later rows
-    bool gelu;                   // the gated FFN's activation: GELU_TANH in place of SiLU
+    // Rows of a picture also see its later rows: in all layers, or only in those with a sliding
+    // window.
+    bool pictures_whole, pictures_whole_sliding;
+    // Heads of layers without a sliding window, if they differ (dim 0: they do not).
+    struct head_sizes unwindowed;
+    // The last `sharing` layers attend to the keys and values of an earlier layer
+    // (decoder_keys_of). Their FFNs may be wider.
+    int sharing;
+    int64_t sharing_ffn;
+    int64_t layer_input; // P: width of the input that each layer has for each row; 0: none
+    int64_t input_vocab; // rows of the table of these inputs
+    int32_t input_pad;   // the row for visual tokens
+    double logit_cap;    // logits are soft-capped: cap * tanh(x / cap); 0: not
+    bool gelu;           // the gated FFN's activation: GELU_TANH in place of SiLU
     double eps;
     float score_scale, embed_scale;  // factors of the scores q k, and of text embeddings
     struct rope_config rope;         // of all layers
@@ -134,16 +157,26 @@ enum { FFN_GATE, FFN_UP, FFN_DOWN };                         // [ffn,D] [ffn,D] 
 
 struct decoder_layer {
     struct sublayer attention, ffn;
-    int gpu; // GPU that computes the layer (backend_enter)
+    struct sublayer end; // weights that after_layer reads; no norms
+    float scale;         // factor of the layer's output, applied by after_layer
+    int gpu;             // GPU that computes the layer (backend_enter)
 };
 
 struct decoder_part;
+
+// What gives each layer an input of its own (core/model/layer_inputs.h), if config.layer_input.
+struct layer_inputs {
+    struct tensor table;      // [V', L*P]; on the host
+    struct linear projection; // [L*P, D]
+    struct tensor norm;       // [P] gain
+};
 
 struct decoder {
     struct decoder_config config;
     struct tensor embed; // [V,D]; on the host unless tied
     struct tensor norm;  // [D]
     struct tensor head;  // [V,D]; the same memory as embed when tied
+    struct layer_inputs inputs;
     struct decoder_layer *layer;
     struct decoder_part *part; // the layers that this process computes; NULL: all
 };
@@ -209,9 +242,10 @@ const char *decoder_name(const struct decoder_kind *kind, const char *ours);
 // Maps a family's whole name, such as "layers.3.attention.wq.weight", to Llama's. The caller frees
 // it.
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
-// Iterates over constant vectors (the routers' biases); start with { 0 }.
+// Iterates over constant vectors (the routers' biases, factors of layers); start with { 0 }.
 struct decoder_constant {
     int layer, i;                // the next constant: its layer, and its index in the FFN's list
+    bool end;                    // or in the list of weights that after_layer reads
     char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
     const struct tensor *tensor; // [n]
 };
@@ -236,6 +270,42 @@ static inline const struct ffn_kind *decoder_ffn(const struct decoder_config *c,
 static inline bool decoder_slides(const struct decoder_config *c, int layer)
 {
     return c->window && c->slides[layer];
+}
+
+// Returns the sizes of a layer's heads.
+static inline struct head_sizes decoder_heads(const struct decoder_config *c, int layer)
+{
+    if (c->unwindowed.dim && !decoder_slides(c, layer)) return c->unwindowed;
+    return (struct head_sizes){ c->kv_heads, c->dim, c->value_dim, false };
+}
+
+// True if the layer attends to another layer's keys and values.
+static inline bool decoder_shares(const struct decoder_config *c, int layer)
+{
+    return layer >= c->layers - c->sharing;
+}
+
+// Returns the layer whose keys and values a layer attends to: its own or, if it shares, those of
+// the last layer of the same kind (with or without a sliding window) that does not.
+static inline int decoder_keys_of(const struct decoder_config *c, int layer)
+{
+    int of = layer;
+    while (of && (decoder_shares(c, of) || decoder_slides(c, of) != decoder_slides(c, layer))) of--;
+    return of;
+}
+
+// True if a later layer attends to this layer's keys and values.
+static inline bool decoder_lends(const struct decoder_config *c, int layer)
+{
+    for (int l = c->layers - c->sharing; l < c->layers; l++)
+        if (decoder_keys_of(c, l) == layer) return true;
+    return false;
+}
+
+// Returns the inner width of a layer's gated FFN.
+static inline int64_t decoder_ffn_width(const struct decoder_config *c, int layer)
+{
+    return decoder_shares(c, layer) ? c->sharing_ffn : c->ffn;
 }
 
 // Returns the rotary positions of a layer.

@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
-#include "core/model/layer.h"
+#include "core/model/layer_inputs.h"
 
 static void bind_layer_gain(struct binder *b, struct tensor *gain, const struct decoder_config *c,
                             int l, const char *name)
@@ -71,16 +71,35 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
     }
 }
 
-bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
+// Binds the weights that after_layer reads.
+static void bind_end(struct binder *b, struct decoder_layer *to, const struct decoder_config *c,
+                     int l)
 {
     struct layer_weight w;
-    for (; c->layer < d->config.layers; c->layer++, c->i = 0)
-        while (decoder_ffn(&d->config, c->layer)->weight(&d->config, c->layer, c->i++, &w)) {
-            if (!w.constant) continue;
-            snprintf(c->name, sizeof c->name, "layers.%d.%s", c->layer, w.name);
-            c->tensor = &d->layer[c->layer].ffn.weight[c->i - 1].weight;
-            return true;
-        }
+    to->scale = 1;
+    if (!c->kind->end_weight) return;
+    bind_weights(b, &to->end, c, l, c->kind->end_weight);
+    for (int i = 0; !b->failed && c->kind->end_weight(c, l, i, &w); i++) {
+        const struct tensor *t = &to->end.weight[i].weight;
+        if (w.factor && t->data) b->arena->backend->download(&to->scale, t->data, sizeof to->scale);
+    }
+}
+
+bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
+{
+    const struct decoder_config *config = &d->config;
+    for (; c->layer < config->layers; c->layer++, c->i = 0, c->end = false) {
+        const struct decoder_layer *of = &d->layer[c->layer];
+        const layer_weight_fn lists[] = { decoder_ffn(config, c->layer)->weight,
+                                          config->kind->end_weight };
+        for (int k = c->end; k < 2; k++, c->i = 0, c->end = true)
+            for (struct layer_weight w; lists[k] && lists[k](config, c->layer, c->i++, &w);) {
+                if (!w.constant) continue;
+                snprintf(c->name, sizeof c->name, "layers.%d.%s", c->layer, w.name);
+                c->tensor = &(k ? of->end : of->ffn).weight[c->i - 1].weight;
+                return true;
+            }
+    }
     return false;
 }
 
@@ -127,12 +146,19 @@ static void place_layers(struct decoder *d, const struct binder *b)
         const layer_weight_fn ffn = decoder_ffn(c, l)->weight;
         for (int i = 0; attention(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
         for (int i = 0; ffn(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
+        for (int i = 0; c->kind->end_weight && c->kind->end_weight(c, l, i, &w); i++)
+            numbers += (double)w.out * (double)w.in;
     }
     const double one = size * numbers / c->layers;
-    const double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
+    double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
+    if (c->layer_input) table += (double)tensor_bytes(&d->inputs.table);
     const double rest = (double)checkpoint_bytes(b->checkpoint) - table - one * c->layers;
-    for (int l = 0; l < c->layers; l++)
-        d->layer[l].gpu = decoder_gpu(l, c->layers, one, rest > 0 ? rest : 0, gpus);
+    for (int l = 0; l < c->layers; l++) {
+        // Layers that share keys and values are on the GPU that holds these.
+        const int of = decoder_keys_of(c, l);
+        d->layer[l].gpu =
+            of == l ? decoder_gpu(l, c->layers, one, rest > 0 ? rest : 0, gpus) : d->layer[of].gpu;
+    }
 }
 
 const char *decoder_prefix(const struct checkpoint *c, const struct decoder_kind *kind,
@@ -156,6 +182,8 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
     place_layers(d, b);
+    b->shapes_only = !decoder_first(d);
+    layer_inputs_bind(d, b);
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
         b->shapes_only = !decoder_has(d, l);
@@ -166,6 +194,7 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
         bind_layer_gain(b, &w->ffn.before, config, l, norms->ffn.before);
         bind_weights(b, &w->ffn, config, l, decoder_ffn(config, l)->weight);
         bind_layer_gain(b, &w->ffn.after, config, l, norms->ffn.after);
+        bind_end(b, w, config, l);
     }
     backend_enter(b->arena->backend, 0);
     bind_gain(b, &d->norm, config->hidden, config->kind->gains_from_1, "%s.weight",
@@ -182,6 +211,7 @@ void decoder_release(struct decoder *d)
     for (int l = 0; d->layer && l < d->config.layers; l++) {
         free(d->layer[l].attention.weight);
         free(d->layer[l].ffn.weight);
+        free(d->layer[l].end.weight);
     }
     free(d->layer);
     if (d->part) d->part->release(d->part);
@@ -192,7 +222,10 @@ void decoder_cache(const struct decoder *d, const struct backend *backend, struc
 {
     const struct decoder_config *c = &d->config;
     kv_init(kv, backend, c->layers);
-    for (int l = 0; l < c->layers; l++) kv_layer_shape(kv, l, decoder_attention(c, l)->cached(c));
+    for (int l = 0; l < c->layers; l++) {
+        kv_layer_shape(kv, l, decoder_attention(c, l)->cached(c, l));
+        kv->layer[l].shares = decoder_shares(c, l);
+    }
     if (!d->part) return;
     kv->first_layer = d->part->first_layer;
     kv->end_layer = d->part->end_layer;

@@ -7,7 +7,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "core/model/layer.h"
+#include "core/model/layer_inputs.h"
 
 int model_type_check(const char *const *known, const cJSON *json, struct err *err)
 {
@@ -27,8 +27,17 @@ static int read_scales(struct decoder_config *d, const cJSON *json, struct err *
         json_real(json, "query_pre_attn_scalar", scalar, &scalar, err) < 0)
         return -1;
     if (scalar <= 0) return err_set(err, "\"query_pre_attn_scalar\" must be greater than 0");
-    d->score_scale = 1 / sqrtf((float)scalar);
+    d->score_scale = d->kind->scores_unscaled ? 1 : 1 / sqrtf((float)scalar);
     return 0;
+}
+
+// Reads "final_logit_softcapping" only if the kind of decoder lists this key.
+static int read_cap(struct decoder_config *d, const cJSON *json, struct err *err)
+{
+    static const char key[] = "final_logit_softcapping";
+    if (!text_listed(d->kind->keys, key) || json_real(json, key, 0, &d->logit_cap, err) < 0)
+        return text_listed(d->kind->keys, key) ? -1 : 0;
+    return d->logit_cap >= 0 ? 0 : err_set(err, "\"%s\" must not be negative", key);
 }
 
 int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kind,
@@ -50,7 +59,9 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
     d->layers = (int)layers;
     if (d->eps < 0 || d->eps > 1) return err_set(err, "\"rms_norm_eps\" must be within 0..1");
     if (kind->attention->read(d, json, err) < 0 || rope_config_check(&d->rope, err) < 0) return -1;
-    if (read_scales(d, json, err) < 0) return -1;
+    if (read_scales(d, json, err) < 0 || read_cap(d, json, err) < 0 ||
+        layer_inputs_read(d, json, err) < 0)
+        return -1;
     return kind->ffn->read(d, json, err);
 }
 

@@ -158,7 +158,12 @@ static bool step_record(const struct graph *of, const struct decoder *d, struct 
     struct tensor *h = r->h;
     for (int l = 0; l < d->config.layers; l++) {
         const struct pass_view *view = &p.view[decoder_slides(&d->config, l)];
-        struct layer layer = { &p, view, l, p.past, &d->layer[l], &kv->layer[l] };
+        struct layer layer = { .pass = &p,
+                               .view = view,
+                               .number = l,
+                               .past = p.past,
+                               .w = &d->layer[l],
+                               .cache = &kv->layer[l] };
         backend_enter(g.backend, d->layer[l].gpu);
         h = layer_forward(&g, &layer, h);
     }
@@ -195,6 +200,8 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
+    // The recording has no place for inputs of layers, nor for a second width of heads.
+    if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim) return false;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     struct err err;
     const int64_t past = kv->layer[0].rows; // the same in all layers

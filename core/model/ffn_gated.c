@@ -6,6 +6,15 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
+// Gemma 4's layers that share keys and values may have FFNs of twice the width.
+static int read_sharing(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    bool twice = false;
+    if (c->sharing && json_bool(json, "use_double_wide_mlp", false, &twice, err) < 0) return -1;
+    c->sharing_ffn = twice ? 2 * c->ffn : c->ffn;
+    return 0;
+}
+
 static int gated_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     const char *act;
@@ -14,6 +23,7 @@ static int gated_read(struct decoder_config *c, const cJSON *json, struct err *e
     if (json_int(json, "intermediate_size", 1, 10000000, c->kind->ffn_size, &c->ffn, err) < 0 ||
         json_text(json, key, gelu ? "gelu_pytorch_tanh" : "silu", &act, err) < 0)
         return -1;
+    if (read_sharing(c, json, err) < 0) return -1;
     c->gelu = gelu && !strcmp(act, "gelu_pytorch_tanh");
     if (!c->gelu && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
         return err_set(err, "\"%s\" \"%s\" is not supported (known: silu%s)", key, act,
@@ -23,11 +33,11 @@ static int gated_read(struct decoder_config *c, const cJSON *json, struct err *e
 
 static bool gated_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
 {
-    const int64_t D = c->hidden;
+    const int64_t D = c->hidden, wide = decoder_ffn_width(c, layer);
     const struct layer_weight all[] = {
-        [FFN_GATE] = { .name = "mlp.gate_proj", .out = c->ffn, .in = D, .bias = c->mlp_bias },
-        [FFN_UP] = { .name = "mlp.up_proj", .out = c->ffn, .in = D, .bias = c->mlp_bias },
-        [FFN_DOWN] = { .name = "mlp.down_proj", .out = D, .in = c->ffn, .bias = c->mlp_bias },
+        [FFN_GATE] = { .name = "mlp.gate_proj", .out = wide, .in = D, .bias = c->mlp_bias },
+        [FFN_UP] = { .name = "mlp.up_proj", .out = wide, .in = D, .bias = c->mlp_bias },
+        [FFN_DOWN] = { .name = "mlp.down_proj", .out = D, .in = wide, .bias = c->mlp_bias },
     };
     if (i >= (int)(sizeof all / sizeof *all)) return false;
     *w = all[i];

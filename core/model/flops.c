@@ -50,12 +50,13 @@ static double all_of(const struct sublayer *s, double (*one)(const struct linear
 
 double flops_projections(const struct decoder_layer *w, double rows)
 {
-    return rows * (all_of(&w->attention, linear) + all_of(&w->attention, thin));
+    return rows * (all_of(&w->attention, linear) + all_of(&w->attention, thin) +
+                   all_of(&w->end, linear) + all_of(&w->end, thin));
 }
 
 double flops_attention(const struct decoder_config *c, int layer, double pairs)
 {
-    return pairs * decoder_attention(c, layer)->pair_flops(c);
+    return pairs * decoder_attention(c, layer)->pair_flops(c, layer);
 }
 
 double flops_ffn(const struct decoder_layer *w, double rows)
@@ -65,7 +66,7 @@ double flops_ffn(const struct decoder_layer *w, double rows)
 
 double flops_lora(const struct decoder_layer *w)
 {
-    return all_of(&w->attention, thin) + all_of(&w->ffn, thin);
+    return all_of(&w->attention, thin) + all_of(&w->ffn, thin) + all_of(&w->end, thin);
 }
 
 static double bytes(const struct linear *w)
@@ -78,13 +79,23 @@ static double bytes(const struct linear *w)
 
 double flops_weight_bytes(const struct decoder_layer *w)
 {
-    return all_of(&w->attention, bytes) + all_of(&w->ffn, bytes);
+    return all_of(&w->attention, bytes) + all_of(&w->ffn, bytes) + all_of(&w->end, bytes);
 }
 
 double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype)
 {
-    const struct kv_row row = decoder_attention(c, layer)->cached(c);
+    const struct kv_row row = decoder_attention(c, layer)->cached(c, layer);
     return (double)(row.k[0] * row.k[1] + row.v[0] * row.v[1]) * (double)dtype_size(dtype);
+}
+
+double flops_input_bytes(const struct decoder *d)
+{
+    return bytes(&d->inputs.projection);
+}
+
+double flops_inputs(const struct decoder *d)
+{
+    return linear(&d->inputs.projection) + thin(&d->inputs.projection);
 }
 
 double flops_head(const struct decoder_config *c)

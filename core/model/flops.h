@@ -21,7 +21,7 @@ int64_t flops_keys(const struct site_args *args, int64_t i);
 // changes the pass.
 double flops_pairs(const struct decoder_config *c, int layer, const struct sequence *s, int64_t n);
 // Returns the FLOPs of the projections of `rows` rows: 4 D H d + 4 D Hkv d per row with
-// grouped-query attention, plus LoRA.
+// grouped-query attention, plus LoRA and the products after the FFN (decoder_kind.after_layer).
 double flops_projections(const struct decoder_layer *w, double rows);
 // Returns the FLOPs of a layer's attention over `pairs` pairs of a query and a key that the query
 // sees. The layer's attention kind gives the FLOPs of a pair: 4 H d for grouped-query attention, so
@@ -29,7 +29,11 @@ double flops_projections(const struct decoder_layer *w, double rows);
 double flops_attention(const struct decoder_config *c, int layer, double pairs);
 // Returns the FLOPs of the FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
-// Returns LoRA's part of the projections' and the FFN's FLOPs, per row.
+// Returns the FLOPs of one row's inputs of all layers (config.layer_input).
+double flops_inputs(const struct decoder *d);
+// Returns the bytes of the matrix that computes them.
+double flops_input_bytes(const struct decoder *d);
+// Returns LoRA's part of the FLOPs of projections, FFN and the products after it, per row.
 double flops_lora(const struct decoder_layer *w);
 // Return the bytes read per row: a layer's matrices (an expert's weighted by the share of rows that
 // reach it), and one token's cached key and value in a layer.

@@ -55,7 +55,7 @@ bool kv_layer_is(const struct kv_layer *l, struct kv_row row)
            !memcmp(&l->v.shape[1], row.v, sizeof row.v);
 }
 
-static void layer_clear(struct kv *kv, struct kv_layer *l)
+static void tables_clear(struct kv *kv, struct kv_layer *l)
 {
     struct tensor *table[] = { &l->k, &l->v };
     for (int t = 0; t < 2; t++) {
@@ -63,9 +63,24 @@ static void layer_clear(struct kv *kv, struct kv_layer *l)
         table[t]->data = NULL;
         table[t]->shape[0] = 0;
     }
+}
+
+static void layer_clear(struct kv *kv, struct kv_layer *l)
+{
+    tables_clear(kv, l);
     free(l->position);
     l->position = NULL;
     l->rows = 0;
+    l->apart = false;
+}
+
+void kv_layer_set_apart(struct kv *kv, int layer, bool apart)
+{
+    struct kv_layer *l = &kv->layer[layer];
+    if (l->apart == apart) return;
+    replay_forget(&kv->replay);
+    tables_clear(kv, l);
+    l->apart = apart;
 }
 
 void kv_clear(struct kv *kv)
@@ -131,6 +146,11 @@ int kv_table_reserve(const struct backend *b, struct tensor *t, int64_t used, in
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
 {
     struct kv_layer *l = &kv->layer[layer];
+    if (l->shares && !l->apart) {
+        const size_t room = (size_t)(rows / KV_STEP + 1) * KV_STEP;
+        l->position = xreallocarray(l->position, room, sizeof *l->position);
+        return 0;
+    }
     if (l->k.shape[0] < rows || l->v.shape[0] < rows) replay_forget(&kv->replay); // the tables move
     // Checks both tables, because growing one of them may have failed earlier.
     if (kv_table_reserve(kv->backend, &l->k, l->rows, rows) < 0 ||
@@ -168,6 +188,7 @@ bool kv_whole(const struct kv *kv, int layer, int64_t rows)
 uint64_t kv_row_bytes(const struct kv *kv, int layer)
 {
     const int64_t *k = &kv->layer[layer].k.shape[1], *v = &kv->layer[layer].v.shape[1];
+    if (kv->layer[layer].shares && !kv->layer[layer].apart) return 0;
     return (uint64_t)(k[0] * k[1] + v[0] * v[1]) * dtype_size(kv->dtype);
 }
 

@@ -19,6 +19,9 @@ struct kv_layer {
     int32_t *position;  // [capacity] row of the sequence, ascending; host memory
     int64_t rows;       // rows in use
     int64_t coming;     // rows in use after the current pass
+    // A layer that shares the keys and values of an earlier one has tables of its own only while
+    // their rows differ, because a method dropped rows between the two layers.
+    bool shares, apart;
 };
 
 // Shape of a token's key and value in a layer: heads, and elements per head; all 0 in a layer that
@@ -48,6 +51,8 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
 // Sets the row shape of an empty layer.
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
+// Gives an empty layer that shares keys and values tables of its own, or frees them.
+void kv_layer_set_apart(struct kv *kv, int layer, bool apart);
 // Reserves memory for `rows` rows in a layer, or in each layer of this process. -1 when memory is
 // short; existing rows stay.
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err);
@@ -59,7 +64,8 @@ void kv_clear(struct kv *kv);
 // True if all of this process's layers from `layer` on hold the first `rows` rows of the sequence.
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
 uint64_t kv_bytes(const struct kv *kv);
-// Returns the size of a token's key and value in a layer, in bytes.
+// Returns the size of a token's key and value in a layer, in bytes; 0 in a layer without tables of
+// its own.
 uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
 // Grows a table [capacity, ...] to `rows` rows and keeps the first `used`. For tables that grow

@@ -95,9 +95,9 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     if (kind->qkv) {
         all = kind->qkv(g, layer, h);
     } else if (!g->tape) { // written block by block
-        const struct kv_row size = kind->cached(c);
+        const struct kv_row size = kind->cached(c, layer->number);
         struct kv_layer *cache = layer->cache;
-        all.q = graph_new3(g, DTYPE_F32, n, c->heads, c->dim);
+        all.q = graph_new3(g, DTYPE_F32, n, c->heads, decoder_heads(c, layer->number).dim);
         all.k = cache ? graph_rows(g, &cache->k, 0, p->keys)
                       : graph_new3(g, DTYPE_F32, n, size.k[0], size.k[1]);
         all.v = cache ? graph_rows(g, &cache->v, 0, p->keys)
@@ -130,6 +130,10 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     struct site_args args = layer_site(layer, all.v);
     args.q = all.q, args.k = all.k, args.v = all.v;
     hooks_run(g, SITE_VALUES, &args);
+    if (layer->shared.k && !decoder_shares(c, layer->number)) {
+        op_copy_rows_into(g, layer->shared.k, 0, all.k);
+        op_copy_rows_into(g, layer->shared.v, 0, all.v);
+    }
 
     // a [n, H, d] = softmax(q k^T scale) v; the probabilities [H, n, P] only for listeners.
     const bool wanted = all.q && hooks_wanted(g, SITE_ATTN, layer->number);

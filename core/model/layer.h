@@ -21,6 +21,7 @@ struct layer_weight {
     int64_t out, in;
     bool bias;
     bool constant; // [out], never trained; `name` is the whole name: no ".weight" follows
+    bool factor;   // a constant of one element: decoder_layer.scale
     // For an expert's weight: the expert's number, and the share of rows that reach it. `stack`
     // names the tensor [count, rows, in] of files that store all experts together; this weight
     // starts at row `row` of its expert's part.
@@ -55,13 +56,14 @@ struct attention_traits {
 struct attention_kind {
     // Reads its part of the config.
     int (*read)(struct decoder_config *c, const cJSON *json, struct err *err);
-    layer_weight_fn weight;                                  // the last one projects back to h
-    struct kv_row (*cached)(const struct decoder_config *c); // cache row of a token
+    layer_weight_fn weight; // the last one projects back to h
+    // Cache row of a token.
+    struct kv_row (*cached)(const struct decoder_config *c, int layer);
     // Cache row of a token in a layer whose values a method changes; NULL: the same as `cached`.
-    struct kv_row (*expanded)(const struct decoder_config *c);
+    struct kv_row (*expanded)(const struct decoder_config *c, int layer);
     // FLOPs of all heads per pair of a query and a key that the query sees (0 for a kind without
     // keys); FLOPs of weights follow from their list.
-    double (*pair_flops)(const struct decoder_config *c);
+    double (*pair_flops)(const struct decoder_config *c, int layer);
     struct attention_traits traits;
     bool packed; // Wq, Wk and Wv are one weight
 
@@ -96,6 +98,9 @@ struct ffn_kind {
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
 extern const struct attention_kind attention_latent;
+// All three norms of heads: of queries, keys and values. attention_sharing: of a layer that attends
+// to another layer's keys and values, with only queries of its own.
+extern const struct attention_kind attention_valued, attention_sharing;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 
 // True if any layer has this kind of attention.

@@ -237,7 +237,15 @@ bool model_has_vision(const struct model *m)
 // True if the encoder reads pictures of any size, so that smaller ones have fewer tokens.
 static bool any_size(const struct model *m)
 {
-    return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES;
+    return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES ||
+           m->picture.fit == FIT_BUDGET;
+}
+
+struct picture_config model_picture_config(const struct model *m, struct picture_shape shape)
+{
+    struct picture_config c = m->picture;
+    if (shape.budget) c.budget = shape.budget;
+    return preprocess_limited(&c, shape.width, shape.height, shape.most_tokens);
 }
 
 void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
@@ -246,9 +254,11 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
     const struct picture_kind *k = m->family->pictures;
     const bool several = shown > 1 && m->family->several_differ;
     const bool downsampled = limit.share > 0 && limit.share < 1 && k;
-    p->shape = (struct picture_shape){
-        .width = width, .height = height, .most_tokens = limit.most, .several = several
-    };
+    p->shape = (struct picture_shape){ .width = width,
+                                       .height = height,
+                                       .most_tokens = limit.most,
+                                       .budget = m->picture.fit == FIT_BUDGET ? limit.budget : 0,
+                                       .several = several };
     p->tokens = k ? k->tokens(m, p->shape) : 0;
     p->newline = p->newline_step = p->part_tokens = p->part_cols = 0;
     const bool fits = p->tokens && (!limit.most || p->tokens <= limit.most);
@@ -272,8 +282,7 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
     int64_t width, height;
     if (p->tokens > 0 || !s.width || !model_has_vision(m)) return 0; // width 0: not sized yet
     if (any_size(m)) {
-        const struct picture_config c =
-            preprocess_limited(&m->picture, s.width, s.height, s.most_tokens);
+        const struct picture_config c = model_picture_config(m, s);
         if (preprocess_padded(&c, s.width, s.height, &width, &height, err) < 0) return -1;
     }
     if (m->picture.max_tiles)

@@ -16,6 +16,7 @@
 #include "core/tokenizer/tokenizer.h"
 
 struct family;
+struct picture_shape;
 
 // Called before a pass reads weights, so that an adapter can switch itself on or off
 // (core/adapter/).
@@ -86,6 +87,9 @@ bool model_is_eos(const struct model *m, int32_t id); // true if the token ends 
 // causes this, because it reduces a picture at most to the smallest possible size.
 void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
                         size_t shown, struct picture_limit limit);
+
+// Returns the preprocessing of a picture of this shape, with the limits in it.
+struct picture_config model_picture_config(const struct model *m, struct picture_shape shape);
 
 // Checks that the encoder can read a picture (after model_size_picture); one that it cannot read
 // has no visual tokens. 0 or -1.

@@ -30,7 +30,7 @@ struct row_range pass_sees(const struct decoder_config *c, bool slides, const st
                            int64_t row)
 {
     struct row_range sees = { s->start ? s->start[row] : 0, row + 1 };
-    if (c->pictures_whole) sees.end = picture_end(s, row);
+    if (c->pictures_whole && (slides || !c->pictures_whole_sliding)) sees.end = picture_end(s, row);
     if (slides && sees.first < row + 1 - c->window) sees.first = row + 1 - c->window;
     return sees;
 }
@@ -43,9 +43,7 @@ int64_t pass_start(const struct decoder_config *c, const struct sequence *s, int
     return row;
 }
 
-// Returns the index of the first of `count` keys that holds this row of the sequence or a later
-// one. position NULL: key i holds row i.
-static int64_t key_of(const int32_t *position, int64_t count, int64_t row)
+int64_t pass_key_of(const int32_t *position, int64_t count, int64_t row)
 {
     int64_t low = 0, high = count;
     if (!position) return row < count ? row : count;
@@ -82,9 +80,10 @@ static void see(const struct pass *p, const struct layer *layer, bool slides, in
     for (int64_t i = 0; i < p->n; i++) {
         const int64_t row = p->rows ? p->rows[i] : s->n - p->n + i, key = layer->past + i;
         const struct row_range sees = pass_sees(p->config, slides, s, row);
-        first[i] = (int32_t)(sees.first ? key_of(position, key + 1, sees.first) : 0);
-        end[i] = (int32_t)(sees.end == row + 1 ? key + 1
-                                               : key_of(position, layer->past + p->n, sees.end));
+        first[i] = (int32_t)(sees.first ? pass_key_of(position, key + 1, sees.first) : 0);
+        end[i] =
+            (int32_t)(sees.end == row + 1 ? key + 1
+                                          : pass_key_of(position, layer->past + p->n, sees.end));
     }
 }
 
@@ -98,7 +97,7 @@ static void see_in_segments(const struct pass *p, bool slides, int32_t *first, i
         const int64_t start = row, own = s->prefix + s->of[i].cached;
         for (; row < start + s->of[i].n; row++) {
             const int64_t key = own + row - start;
-            const struct row_range sees = pass_sees(p->config, false, p->sequence, row);
+            const struct row_range sees = pass_sees(p->config, slides, p->sequence, row);
             const int64_t from = key + 1 - p->config->window;
             *first++ = (int32_t)(slides && from > 0 ? from : 0);
             *end++ = (int32_t)(key + sees.end - row);
@@ -171,7 +170,8 @@ int layer_begin(struct graph *g, struct layer *layer)
         // If a method changes the values of a layer, the layer caches the changed ones.
         const bool changed = kind->expanded && hooks_change_values(g, layer->number);
         if (!cache->rows)
-            kv_layer_shape(p->kv, layer->number, changed ? kind->expanded(c) : kind->cached(c));
+            kv_layer_shape(p->kv, layer->number,
+                           (changed ? kind->expanded : kind->cached)(c, layer->number));
         if (p->prefill && !p->replaced && cache->rows != p->sequence->n - p->n)
             BUG("layer %d has %d rows of the sequence", layer->number, (int)cache->rows);
         layer->past = cache->rows;
@@ -187,7 +187,18 @@ int layer_begin(struct graph *g, struct layer *layer)
     layer->pass = pass_for_layer(g, layer);
     if (!layer->pass) return -1;
     layer->view = &layer->pass->view[decoder_slides(c, layer->number)];
-    return 0;
+    return c->sharing ? layer_share(g, layer) : 0;
+}
+
+void pass_find_rows(const struct pass *in, const struct pass *of, int32_t *index)
+{
+    const int64_t all = of->sequence->n;
+    for (int64_t i = 0; i < of->n; i++) {
+        const int64_t row = of->rows ? of->rows[i] : all - of->n + i;
+        index[i] = (int32_t)(in->rows ? pass_key_of(in->rows, in->n, row) : row - (all - in->n));
+        if (index[i] < 0 || index[i] >= in->n || (in->rows && in->rows[index[i]] != row))
+            BUG("a row of the sequence that the earlier layers did not compute");
+    }
 }
 
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,

@@ -16,6 +16,12 @@ struct pass_view {
     const int32_t *host_first, *host_end; // [n] the same in host memory; NULL while recording
 };
 
+// Keys and values that later layers share, in a pass without a cache; of all rows of `pass`.
+struct lent_keys {
+    struct tensor *k, *v; // [n, Hkv, d]
+    const struct pass *pass;
+};
+
 // Shared by all layers of a pass. Lies in the step arena, and stays constant once a layer uses it.
 struct pass {
     const struct decoder_config *config;
@@ -26,6 +32,9 @@ struct pass {
     bool replaced;       // a method chose these rows: later layers have no other rows
     bool prefill;
     struct tensor *const *visual; // visual tokens of each picture (struct graph), or NULL
+    struct lent_keys *lent;       // [layers]; NULL: no layer shares keys, or the pass has a cache
+    struct tensor *inputs;        // inputs of the layers (core/model/layer_inputs.h); NULL: none
+    const struct pass *inputs_of; // the pass over whose rows they are
 
     // The following members are for layers with `past` valid rows in their cache; past -1: not set.
     int64_t past;
@@ -43,6 +52,9 @@ struct layer {
     int64_t past; // valid rows in the cache
     const struct decoder_layer *w;
     struct kv_layer *cache; // NULL: none
+    // If the layer shares the keys and values of an earlier one: these, of all rows that it sees.
+    // If it lends its own to later layers, in a pass without a cache: memory for them.
+    struct lent_keys shared;
 };
 
 // Starts a layer: reserves memory in its cache for the new rows, after the cached ones; records
@@ -60,6 +72,13 @@ struct row_range pass_sees(const struct decoder_config *c, bool slides, const st
 // Returns the last row, at most `row`, at which a pass over the rest of the sequence may begin. A
 // pass must not begin inside a picture whose earlier rows see later ones.
 int64_t pass_start(const struct decoder_config *c, const struct sequence *s, int64_t row);
+// Sets index[i] to the row of pass `in` that holds row i of pass `of`; it must hold all of them.
+void pass_find_rows(const struct pass *in, const struct pass *of, int32_t *index);
+// Returns the index of the first of `count` keys that holds this row of the sequence or a later
+// one. position NULL: key i holds row i.
+int64_t pass_key_of(const int32_t *position, int64_t count, int64_t row);
+// Sets layer->shared (core/model/pass_shared.c); called by layer_begin. 0 or -1.
+int layer_share(struct graph *g, struct layer *layer);
 // Returns a pass over only the rows (of the sequence, ascending) that a method has kept; copies
 // `rows`. NULL after a failure.
 const struct pass *pass_of_rows(struct graph *g, const struct pass *former, const int32_t *rows,

@@ -162,6 +162,23 @@ static double linear_frequency(const struct rope_config *r, int64_t pair, double
     return f / r->factor;
 }
 
+// Only the first pairs turn, by the frequencies that they have among all pairs of a head.
+static int read_proportional(struct rope_config *r, const cJSON *scaling, struct err *err)
+{
+    if (read_positive(scaling, "factor", 1, &r->factor, err) < 0 ||
+        json_real(scaling, "partial_rotary_factor", scaling ? 1 : 0.25, &r->turning, err) < 0)
+        return -1;
+    return r->turning >= 0 && r->turning <= 1
+               ? 0
+               : err_set(err, "\"partial_rotary_factor\" must be within 0..1");
+}
+
+static double proportional_frequency(const struct rope_config *r, int64_t pair, double f)
+{
+    const int64_t turning = (int64_t)floor(r->turning * (double)r->dim / 2);
+    return pair < turning ? f / r->factor : 0;
+}
+
 struct rope_scaling {
     const char *name;
     int (*read)(struct rope_config *r, const cJSON *scaling,
@@ -169,6 +186,7 @@ struct rope_scaling {
     // Scales the frequency f of a pair; NULL: unscaled.
     double (*frequency)(const struct rope_config *r, int64_t pair, double f);
     bool bounded; // supported up to max_position_embeddings only
+    bool partial; // reads "partial_rotary_factor" itself
 };
 
 static const struct rope_scaling scalings[] = {
@@ -177,6 +195,10 @@ static const struct rope_scaling scalings[] = {
     { .name = "llama3", .read = read_llama3, .frequency = llama3_frequency },
     { .name = "yarn", .read = read_yarn, .frequency = yarn_frequency },
     { .name = "dynamic", .bounded = true },
+    { .name = "proportional",
+      .read = read_proportional,
+      .frequency = proportional_frequency,
+      .partial = true },
     { .name = "divisors", .read = read_divisors, .frequency = divided_frequency },
     { .name = "mrope" }, // unscaled: only announces multimodal sections
 };
@@ -196,7 +218,8 @@ static int find_scaling(struct rope_config *r, const char *name, struct err *err
 
 // Reads the base under this key, and the scaling, which may have a base of its own.
 static int read_config(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
-                       const cJSON *scaling, const char *key, double theta, struct err *err)
+                       const cJSON *scaling, const char *key, double theta, const char *usual,
+                       struct err *err)
 {
     const bool own = json_get(scaling, "rope_theta");
     if (scaling && !cJSON_IsObject(scaling))
@@ -205,18 +228,18 @@ static int read_config(struct rope_config *r, const struct rotary_kind *rotary, 
     const char *type;
     *r = (struct rope_config){ .rotary = rotary };
     if (read_positive(own ? scaling : json, own ? "rope_theta" : key, theta, &r->theta, err) < 0 ||
-        json_text(scaling, "type", "default", &type, err) < 0 ||
+        json_text(scaling, "type", scaling || !usual ? "default" : usual, &type, err) < 0 ||
         json_text(scaling, "rope_type", type, &type, err) < 0 ||
         json_real(json_get(scaling, "partial_rotary_factor") ? scaling : json,
                   "partial_rotary_factor", rotary->share > 0 ? rotary->share : 1, &r->share,
                   err) < 0)
         return -1;
-    if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
-        return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
-
     if (find_scaling(r, type, err) < 0 ||
         json_real(json, "max_position_embeddings", 0, &r->original_positions, err) < 0)
         return -1;
+    if (r->scaling->partial) r->share = 1;
+    if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
+        return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
     if (rotary->multimodal && read_sections(r, scaling, err) < 0) return -1;
     return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
 }
@@ -230,14 +253,15 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
     if (!scaling || (cJSON_IsObject(scaling) && !scaling->child))
         scaling = json_get(json, "rope_parameters");
     const cJSON *full = json_get(scaling, "full_attention");
-    return read_config(r, rotary, json, full ? full : scaling, "rope_theta", theta, err);
+    return read_config(r, rotary, json, full ? full : scaling, "rope_theta", theta, rotary->usual,
+                       err);
 }
 
 int rope_config_read_sliding(struct rope_config *r, const struct rotary_kind *rotary,
                              const cJSON *json, struct err *err)
 {
     const cJSON *sliding = json_get(json_get(json, "rope_parameters"), "sliding_attention");
-    return read_config(r, rotary, json, sliding, "rope_local_base_freq", 10000, err);
+    return read_config(r, rotary, json, sliding, "rope_local_base_freq", 10000, NULL, err);
 }
 
 int rope_config_check(const struct rope_config *r, struct err *err)
@@ -286,6 +310,7 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
 }
 
 const struct rotary_kind rotary_plain = { 0 };
+const struct rotary_kind rotary_proportional = { .usual = "proportional" };
 const struct rotary_kind rotary_interleaved = { .interleaved = true, .share = 0.5 };
 const struct rotary_kind rotary_multimodal = { .multimodal = true };
 const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,

@@ -20,7 +20,8 @@ struct rotary_kind {
     // True: pairs are elements 2i and 2i+1 of a head, or, with a partial_rotary_factor below 1, of
     // its first part; rope_arrange reorders them for op_rope. False: pairs are i and i+d/2.
     bool interleaved;
-    double share; // default rotated share of a head; 0: all
+    double share;      // default rotated share of a head; 0: all
+    const char *usual; // scaling of configs that say nothing about rotation; NULL: none
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
     bool multimodal;
@@ -34,6 +35,8 @@ struct rotary_kind {
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
 extern const struct rotary_kind rotary_interleaved; // GLM-4's: adjacent pairs, first half of heads
+// Gemma 4's: without a config, only the first quarter of the pairs turns.
+extern const struct rotary_kind rotary_proportional;
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 extern const struct rotary_kind rotary_multimodal_alternating;
@@ -48,7 +51,8 @@ struct rope_config {
     double share; // rotated share of dim; below 1 only if pairs are interleaved
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
-    double factor;      // linear, llama3, yarn
+    double factor;      // linear, llama3, yarn, proportional
+    double turning;     // proportional: share of the pairs that turn
     double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn: only the last
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;                // yarn: its two bounds are not rounded to pairs

@@ -177,6 +177,22 @@ static bool predicts_further(const struct checkpoint *c, const char *name)
     return is;
 }
 
+// True for keys and values of a layer that attends to those of an earlier layer: Gemma 4's files
+// contain them, but nothing computes with them.
+static bool is_shared_away(const struct model *m, const struct safetensor *t, const char *plain)
+{
+    static const char *const levels[] = { "k_proj", "v_proj", "k_norm", "v_norm" };
+    const struct decoder_config *c = &m->decoder.config;
+    const char *number = find_number(plain);
+    const int64_t layer = number ? strtoll(number, NULL, 10) : -1;
+    if (!c->sharing || layer < 0 || layer >= c->layers || !decoder_shares(c, (int)layer) ||
+        m->family->part(m, t->name) != PART_DECODER)
+        return false;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (has_level(plain, levels[i])) return true;
+    return false;
+}
+
 // True if the tensor is known to have no effect on answers.
 static bool is_harmless(const struct model *m, const struct safetensor *t, const char *plain)
 {
@@ -192,7 +208,8 @@ static bool is_harmless(const struct model *m, const struct safetensor *t, const
         if (has_level(plain, levels[i])) return true;
     for (size_t i = 0; i < 2 && (encoder == &vision_clip || encoder == &vision_siglip); i++)
         if (!strncmp(plain, behind[i], strlen(behind[i]))) return true;
-    return predicts_further(m->checkpoint, t->name) || is_zero_bias(t);
+    return predicts_further(m->checkpoint, t->name) || is_zero_bias(t) ||
+           is_shared_away(m, t, plain);
 }
 
 // Classes of tensors that nothing reads. HARMLESS: no effect on answers. APART: in a separate

@@ -22,15 +22,6 @@
 #include "core/model/linear_rows.h"
 #include "core/ops/ops.h"
 
-// Arguments of a block.
-struct block {
-    const struct vision_config *config;
-    const struct vision_layer *w;
-    struct vision_seen seen;
-    struct tensor *cos, *sin;         // [S', d/2], or NULL
-    const struct vision_batch *focus; // pictures to measure attention to; NULL: none
-};
-
 // Views queries, keys or values x [S', Dv] as heads [S', heads, d].
 static struct tensor *heads(struct graph *g, const struct vision_config *c, struct tensor *x)
 {
@@ -38,7 +29,7 @@ static struct tensor *heads(struct graph *g, const struct vision_config *c, stru
 }
 
 // Rotates queries or keys [S', heads, d], if the kind has rotary positions.
-static struct tensor *rotate(struct graph *g, const struct block *block, struct tensor *x)
+static struct tensor *rotate(struct graph *g, const struct vision_block *block, struct tensor *x)
 {
     if (!x || !block->cos) return x;
     if (block->config->kind->adjacent_pairs) {
@@ -64,7 +55,7 @@ static bool fusible(const struct graph *g, const struct norm *norm, const struct
 
 // h += out(attention(norm1 h)) in place, in one call for queries, keys and values and one for the
 // rest. false: not possible.
-static bool attention_fused(struct graph *g, const struct block *block, struct tensor *h)
+static bool attention_fused(struct graph *g, const struct vision_block *block, struct tensor *h)
 {
     const struct vision_layer *w = block->w;
     const struct vision_config *c = block->config;
@@ -102,7 +93,7 @@ static bool attention_fused(struct graph *g, const struct block *block, struct t
 }
 
 // h += ffn(norm2 h) in place. false: not possible.
-static bool ffn_fused(struct graph *g, const struct block *block, struct tensor *h)
+static bool ffn_fused(struct graph *g, const struct vision_block *block, struct tensor *h)
 {
     const struct vision_layer *w = block->w;
     if (!fusible(g, &w->norm2, &w->scale2) || !w->gate.weight.data) return false;
@@ -124,10 +115,11 @@ static bool ffn_fused(struct graph *g, const struct block *block, struct tensor 
 static struct tensor *block_forward(struct graph *g, void *self, struct tensor *h)
 {
     static const struct norm none;
-    const struct block *block = self;
+    const struct vision_block *block = self;
     const struct vision_config *c = block->config;
     const struct vision_layer *w = block->w;
     const int64_t head_dim = c->hidden / c->heads;
+    if (c->kind->block) return c->kind->block(g, block, h);
     struct arena_mark scratch = graph_scratch_begin(g);
 
     if (!attention_fused(g, block, h)) {
@@ -251,17 +243,18 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     };
 
     // Pixels to the stream that enters the first block.
-    struct tensor *x = vision_patches(g, &b);       // [patches, elements of a patch]
+    struct tensor *x = vision_patches(g, &b); // [patches, elements of a patch]
+    if (kind->pixels) x = kind->pixels(g, x);
     x = linear_forward(g, x, &v->patch);            // [patches, Dv]
     x = norm_forward(g, x, &v->patch_norm, c->eps); // GLM-4.1V
     x = vision_in_order(g, &b, x);                  // by windows: Qwen2.5-VL
     struct tensor *h = vision_add_class(g, &b, x);  // [S', Dv]
-    h = vision_add_positions(g, &b, h);             // learned positions
-    h = norm_forward(g, h, &v->pre, c->eps);        // CLIP
+    h = kind->positions ? kind->positions(g, &b, h) : vision_add_positions(g, &b, h);
+    h = norm_forward(g, h, &v->pre, c->eps); // CLIP
 
     // Which rows each row attends to, and the rotary angles.
     const struct vision_seen tiles = vision_tiles(g, &b), windows = vision_windows(g, &b);
-    struct block block = { .config = c };
+    struct vision_block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
     // Runs the blocks up to the feature layer, and later ones only for listeners. On request the
@@ -280,6 +273,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
         }
         if (l == blocks) break;
         block.w = &v->layer[l];
+        block.clip = v->clip ? &v->clip[l * CLIP_COUNT] : NULL;
         block.seen = kind->windowed && kind->windowed(c, l) ? windows : tiles;
         block.focus = l == depth - 1 && focus ? &b : NULL;
         h = graph_block(g, block_forward, &block, sizeof block, h);

@@ -44,6 +44,11 @@ struct vision_config {
     uint64_t whole[16]; // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
                                     // kind->buckets, indexed
+    int64_t head_dim;               // elements of a head; 0: hidden / heads
+    double theta;                   // base of its rotation, if the kind reads it
+    bool unscaled;                  // scores q k are not divided by sqrt(d)
+    bool clipped;                   // linear layers limit their inputs and outputs
+    bool standardize;               // features are shifted and scaled
     int deep[VISION_DEEP_MOST];     // DeepStack: blocks whose outputs reach the decoder, ascending
     int deep_count;
     int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
@@ -60,7 +65,15 @@ struct vision_layer {
     struct linear fc1, fc2;       // [ffn,Dv] [Dv,ffn] with GELU, or
     struct linear gate, up, down; // [ffn,Dv] [ffn,Dv] [Dv,ffn]: down(silu(gate) * up)
     struct tensor scale1, scale2; // [Dv] layer scale of both sublayers
+    struct norm after1, after2;   // of the outputs of both sublayers, if the kind has them
 };
+
+// Limits of the inputs and outputs of a block's linear layers.
+struct vision_clip {
+    float in_low, in_high, out_low, out_high;
+};
+
+enum { CLIP_Q, CLIP_K, CLIP_V, CLIP_OUT, CLIP_GATE, CLIP_UP, CLIP_DOWN, CLIP_COUNT };
 
 struct vision {
     struct vision_config config;
@@ -71,7 +84,9 @@ struct vision {
     struct norm pre, post;      // before the first block; after the last one (kind->post_norm)
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
-    struct projector *deep;     // [config.deep_count] of the blocks in config.deep
+    struct vision_clip *clip;   // [config.layers * CLIP_COUNT]; NULL: no limits
+    struct tensor std_bias, std_scale; // [Dv] of the features (config.standardize)
+    struct projector *deep;            // [config.deep_count] of the blocks in config.deep
 };
 
 // A picture as the encoder reads it.
@@ -95,6 +110,21 @@ struct vision_batch {
     const int64_t *at; // [count + 1] each picture's first row, and the end
 };
 
+// Row i attends to rows first[i] .. end[i]-1; i32 [S']; NULL: every row attends to all rows.
+struct vision_seen {
+    struct tensor *first, *end;
+};
+
+// Arguments of a block.
+struct vision_block {
+    const struct vision_config *config;
+    const struct vision_layer *w;
+    const struct vision_clip *clip; // [CLIP_COUNT], or NULL
+    struct vision_seen seen;
+    struct tensor *cos, *sin;         // [S', d/2], or NULL
+    const struct vision_batch *focus; // pictures to measure attention to; NULL: none
+};
+
 // A kind of encoder. b->vision of a batch `b` has the encoder's config and weights.
 struct vision_kind {
     // Model types in a vision_config that select this kind, NULL-terminated.
@@ -111,6 +141,14 @@ struct vision_kind {
     const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
     // Binds the file's weights; v->layer is already allocated.
     void (*bind)(struct vision *v, struct binder *b);
+    // Changes the pixels of patches before the first linear layer. NULL: unchanged.
+    struct tensor *(*pixels)(struct graph *g, struct tensor *x);
+    // Adds learned positions to h, for kinds whose positions differ from all others. NULL: shared
+    // code does.
+    struct tensor *(*positions)(struct graph *g, const struct vision_batch *b, struct tensor *h);
+    // Computes a block of h [S', Dv], for kinds whose blocks differ from all others. NULL: shared
+    // code does.
+    struct tensor *(*block)(struct graph *g, const struct vision_block *block, struct tensor *h);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
     bool adjacent_pairs; // angles rotate elements 2j and 2j + 1 of a head; else j and j + d/2
@@ -141,7 +179,7 @@ struct vision_kind {
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
 extern const struct vision_kind vision_qwen2, vision_qwen3;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
-extern const struct vision_kind vision_siglip_normed;
+extern const struct vision_kind vision_siglip_normed, vision_gemma;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -267,6 +305,8 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
 
 // --- steps that only some kinds have: vision_rows.c ----------------------------------------------
 
+// Returns the number of elements of a head.
+int64_t vision_head_dim(const struct vision_config *c);
 // Returns the number of a tile's rows in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
 // Returns the patches in pixel order [patches, elements]: cuts tiles; native-resolution pixels are
@@ -282,11 +322,6 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
 // Resamples the learned positions, a grid of table_rows x table_cols, to each picture's grid of
 // patches: [S', Dv] (vision_resample.c).
 struct tensor *vision_resampled(struct graph *g, const struct vision_batch *b);
-
-// Row i attends to rows first[i] .. end[i]-1; i32 [S']; NULL: every row attends to all rows.
-struct vision_seen {
-    struct tensor *first, *end;
-};
 
 struct vision_seen vision_tiles(struct graph *g, const struct vision_batch *b);   // whole tiles
 struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b); // kind->windows

@@ -173,6 +173,7 @@ void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vi
 void vision_release(struct vision *v)
 {
     free(v->layer);
+    free(v->clip);
     free(v->deep);
     *v = (struct vision){ 0 };
 }

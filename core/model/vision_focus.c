@@ -19,9 +19,9 @@
 
 // --- in the block --------------------------------------------------------------------------------
 
-static float scale_of(const struct tensor *q)
+static float scale_of(const struct vision_batch *b, const struct tensor *q)
 {
-    return 1 / sqrtf((float)q->shape[2]);
+    return b->vision->config.unscaled ? 1 : 1 / sqrtf((float)q->shape[2]);
 }
 
 // Sums probs [H,n,P] over heads and rows and adds `scale` times the sums to sum[P].
@@ -46,7 +46,7 @@ static void from_class(struct graph *g, const struct vision_batch *b, struct ten
             struct arena_mark scratch = graph_scratch_begin(g);
             struct tensor *probs =
                 attend_probs(g, graph_rows(g, q, at, 1), graph_rows(g, k, at, rows), 0,
-                             scale_of(q)); // [H,1,rows]
+                             scale_of(b, q)); // [H,1,rows]
             if (probs) add_probs(g, probs, 1 / heads, sum + at);
             graph_scratch_end(g, scratch);
         }
@@ -65,7 +65,7 @@ static void from_all(struct graph *g, const struct vision_batch *b, struct tenso
         struct tensor *probs = graph_new3(g, DTYPE_F32, heads, m, n);
         struct tensor *from = first ? graph_rows(g, first, i, m) : NULL;
         struct tensor *to = end ? graph_rows(g, end, i, m) : NULL;
-        op_attention(g, graph_rows(g, q, i, m), k, k, from, to, scale_of(q), probs);
+        op_attention(g, graph_rows(g, q, i, m), k, k, from, to, scale_of(b, q), probs);
         if (graph_ok(g)) add_probs(g, probs, 1 / (double)heads, sum);
         graph_scratch_end(g, scratch);
     }

@@ -18,6 +18,11 @@
 
 // --- counts --------------------------------------------------------------------------------------
 
+int64_t vision_head_dim(const struct vision_config *c)
+{
+    return c->head_dim ? c->head_dim : c->hidden / c->heads;
+}
+
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p)
 {
     return p->rows * p->cols + c->class_token;
@@ -246,7 +251,7 @@ void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor 
                    struct tensor **sin)
 {
     const struct vision_config *c = &b->vision->config;
-    const int64_t shape[] = { b->rows, c->hidden / c->heads / 2 };
+    const int64_t shape[] = { b->rows, vision_head_dim(c) / 2 };
     const size_t count = (size_t)(shape[0] * shape[1]);
     if (!c->kind->angles) return;
     float *cosines = xreallocarray(NULL, count, sizeof *cosines);

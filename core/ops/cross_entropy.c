@@ -6,8 +6,23 @@
 
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits
 
-int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
-                     const float *weight, float *loss)
+// Computes the losses of rows from their logits [m,V], which become their gradient. With a cap, the
+// losses are those of the capped logits.
+static int losses_of(struct graph *g, struct tensor *losses, struct tensor *logits, float cap,
+                     const struct tensor *next, const struct tensor *weights)
+{
+    const struct backend *b = g->backend;
+    if (!(cap > 0)) return b->cross_entropy(losses, logits, next, weights);
+    struct tensor *capped = graph_new2(g, DTYPE_F32, logits->shape[0], logits->shape[1]);
+    struct tensor *back = graph_new2(g, DTYPE_F32, logits->shape[0], logits->shape[1]);
+    if (!capped || !back || b->softcap(capped, logits, cap) < 0 || b->widen(back, capped) < 0 ||
+        b->cross_entropy(losses, back, next, weights) < 0 || b->fill(logits, 0) < 0)
+        return -1;
+    return b->softcap_backward(logits, back, capped, cap);
+}
+
+int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, float cap,
+                     const int32_t *target, const float *weight, float *loss)
 {
     if (!x || !w || !graph_ok(g)) return -1;
     char left[96], right[96];
@@ -34,7 +49,7 @@ int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const 
         if (want_x) to_x = graph_rows(g, &dx, i, m);
         if (!graph_ok(g)) return -1;
         if (b->matmul(logits, rows_x, w, NULL, g->matmul) < 0 ||
-            b->cross_entropy(losses, logits, next, weights) < 0 ||
+            losses_of(g, losses, logits, cap, next, weights) < 0 ||
             (to_x && b->matmul_dx(to_x, logits, w, true, g->matmul) < 0) ||
             (want_w && b->matmul_dw(&dw, NULL, logits, rows_x, g->matmul) < 0))
             return op_back(g, "cross entropy", -1);

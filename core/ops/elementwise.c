@@ -1,4 +1,4 @@
-// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, addition, scaling, softmax, widening.
+// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, caps, addition, scaling, softmax, widening.
 #include "core/ops/check.h"
 
 // s->integer: 1 for GELU (GEGLU), 0 for SiLU (SwiGLU).
@@ -51,6 +51,38 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form)
     return op_record(
         g, "gelu", g->backend->gelu(y, x, form), y,
         &(struct tape_step){ .backward = gelu_backward, .in = { x }, .integer = form });
+}
+
+static int softcap_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "softcap", g->backend->softcap_backward(&dx, &dy, s->out, s->real));
+}
+
+struct tensor *op_softcap(struct graph *g, struct tensor *x, float cap)
+{
+    struct tensor *y = op_new_like(g, "softcap", "x", x);
+    if (!y) return NULL;
+    return op_record(g, "softcap", g->backend->softcap(y, x, cap), y,
+                     &(struct tape_step){ .backward = softcap_backward, .in = { x }, .real = cap });
+}
+
+static int clip_backward(struct graph *g, const struct tape_step *s)
+{
+    struct tensor dx, dy;
+    if (!tape_grad(g, s->in[0], &dx) || !tape_grad(g, s->out, &dy)) return -1;
+    return op_back(g, "clip",
+                   g->backend->clip_backward(&dx, &dy, s->in[0], s->real, s->other_real));
+}
+
+struct tensor *op_clip(struct graph *g, struct tensor *x, float low, float high)
+{
+    struct tensor *y = op_new_like(g, "clip", "x", x);
+    if (!y) return NULL;
+    return op_record(g, "clip", g->backend->clip(y, x, low, high), y,
+                     &(struct tape_step){
+                         .backward = clip_backward, .in = { x }, .real = low, .other_real = high });
 }
 
 // s->in: a, b; s->integer: the row of a to which row 0 of b is added.

@@ -31,6 +31,13 @@ struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain
         &(struct tape_step){ .backward = rmsnorm_backward, .in = { x, gain }, .real = eps });
 }
 
+struct tensor *op_rmsnorm_plain(struct graph *g, struct tensor *x, float eps)
+{
+    struct tensor *ones = x ? graph_new1(g, DTYPE_F32, x->shape[x->rank - 1]) : NULL;
+    if (!ones || !op_done(g, "rmsnorm", g->backend->fill(ones, 1), ones)) return NULL;
+    return op_rmsnorm(g, x, ones, eps);
+}
+
 struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
                             struct tensor *bias, float eps)
 {

@@ -30,6 +30,8 @@ struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
 // Gathers the rows ids[n] (a host array) of table[V,D]: [n,D]. An id outside 0..V-1 is an error.
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n);
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);
+// Like op_rmsnorm, without a gain.
+struct tensor *op_rmsnorm_plain(struct graph *g, struct tensor *x, float eps);
 struct tensor *op_layernorm(struct graph *g, struct tensor *x, struct tensor *gain,
                             struct tensor *bias, float eps);
 // Rotates x[N,H,d] by cos, sin [N,d/2]; in place without a tape. Use the returned tensor.
@@ -45,6 +47,10 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
 // Like op_swiglu: gelu(gate) * up, in the form GELU_TANH.
 struct tensor *op_geglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
+// Limits x smoothly: cap * tanh(x / cap).
+struct tensor *op_softcap(struct graph *g, struct tensor *x, float cap);
+// Limits each element of x to low..high.
+struct tensor *op_clip(struct graph *g, struct tensor *x, float low, float high);
 // Adds a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 // Like op_add, adds b[m,D] to rows [from, from+m) of a[N,D].
@@ -94,10 +100,11 @@ struct tensor *op_widen(struct graph *g, struct tensor *x);
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
 
 // Computes the losses of the rows of x[N,D] whose next tokens are target[N]: with logits = x w^T,
-// w[V,D], loss[i] = -log softmax(logits)[target]. Keeps logits for only a few rows at a time. With
-// a tape, it immediately adds the gradient of the sum of weight[i] loss[i] to the gradients of x
-// and w: the backward pass starts here. target, weight and loss are host arrays of N. 0 or -1.
-int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, const int32_t *target,
-                     const float *weight, float *loss);
+// w[V,D], loss[i] = -log softmax(logits)[target]; cap > 0: the logits are soft-capped. Keeps logits
+// for only a few rows at a time. With a tape, it immediately adds the gradient of the sum of
+// weight[i] loss[i] to the gradients of x and w: the backward pass starts here. target, weight and
+// loss are host arrays of N. 0 or -1.
+int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, float cap,
+                     const int32_t *target, const float *weight, float *loss);
 
 #endif

@@ -7,6 +7,7 @@
 #include "core/picture/preprocess.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/settings/settings.h"
@@ -19,7 +20,9 @@ enum resize_order preprocess_order(const struct settings *s)
 struct picture_limit preprocess_limit(const struct settings *s)
 {
     return (struct picture_limit){ .most = settings_integer(s, "image.max_tokens"),
-                                   .share = settings_real(s, "image.downsample") };
+                                   .share = settings_real(s, "image.downsample"),
+                                   .budget =
+                                       strtoll(settings_text(s, "image.token_budget"), NULL, 10) };
 }
 
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };
@@ -209,6 +212,15 @@ static int64_t padded(const struct picture_config *c, int64_t side)
     return (side + c->multiple - 1) / c->multiple * c->multiple;
 }
 
+static int check_side(const struct picture_config *c, int64_t across, int64_t down, struct err *err)
+{
+    if (!c->limit_side || (across < c->limit_side && down < c->limit_side)) return 0;
+    return err_set(err,
+                   "the picture would have %lld x %lld patches, but the encoder reads fewer than "
+                   "%lld on a side: make its long side shorter",
+                   (long long)across, (long long)down, (long long)c->limit_side);
+}
+
 // Computes the size as Kimi-VL's and Kimi-K2.5's processors do (navit_resize_image). The border's
 // patches count towards limit_side.
 static int patches_size(const struct picture_config *c, int64_t width, int64_t height,
@@ -224,11 +236,28 @@ static int patches_size(const struct picture_config *c, int64_t width, int64_t h
     *to_width = (int64_t)w;
     *to_height = (int64_t)h;
     const int64_t across = padded(c, *to_width) / p, down = padded(c, *to_height) / p;
-    if (!c->limit_side || (across < c->limit_side && down < c->limit_side)) return 0;
-    return err_set(err,
-                   "the picture would have %lld x %lld patches, but the encoder reads fewer than "
-                   "%lld on a side: make its long side shorter",
-                   (long long)across, (long long)down, (long long)c->limit_side);
+    return check_side(c, across, down, err);
+}
+
+// Computes the size as Gemma 4's processor does (get_aspect_ratio_preserving_size).
+static int budget_size(const struct picture_config *c, int64_t width, int64_t height,
+                       int64_t *to_width, int64_t *to_height, struct err *err)
+{
+    const int64_t unit = c->multiple;
+    const double area = (double)(c->budget * unit * unit);
+    const double factor = sqrt(area / ((double)width * (double)height));
+    int64_t cols = (int64_t)floor(factor * (double)width / (double)unit);
+    int64_t rows = (int64_t)floor(factor * (double)height / (double)unit);
+    if (!rows) {
+        rows = 1;
+        cols = width / height < c->budget ? width / height : c->budget;
+    } else if (!cols) {
+        cols = 1;
+        rows = height / width < c->budget ? height / width : c->budget;
+    }
+    *to_width = cols * unit;
+    *to_height = rows * unit;
+    return check_side(c, *to_width / c->patch, *to_height / c->patch, err);
 }
 
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
@@ -260,6 +289,10 @@ struct picture_config preprocess_limited(const struct picture_config *c, int64_t
     const int64_t side = native ? c->multiple : c->multiple / c->patch;
     const int64_t area = most * side * side * (native ? c->frames : 1);
     if (!most || costs_at_most(c, width, height, most)) return limited;
+    if (c->fit == FIT_BUDGET) {
+        limited.budget = most; // less than c->budget
+        return limited;
+    }
     if (*limit > area) *limit = area;
     if (costs_at_most(&limited, width, height, most)) return limited;
     int64_t low = 1, high = *limit;
@@ -282,6 +315,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
     if (c->fit == FIT_NATIVE)
         return native_size(c, (double)width, (double)height, to_width, to_height, err);
     if (c->fit == FIT_PATCHES) return patches_size(c, width, height, to_width, to_height, err);
+    if (c->fit == FIT_BUDGET) return budget_size(c, width, height, to_width, to_height, err);
     if (!c->resize) return 0;
     if (c->fit == FIT_EXACT) {
         *to_width = c->exact_width ? c->exact_width : c->width;
@@ -388,6 +422,8 @@ void preprocess_patches(float *rows, const struct image *from, const struct pict
 {
     const int64_t size = patch * patch, cols = from->width / patch, side = merge * patch;
     const int64_t count = from->height / patch * cols, blocks = cols / merge, cell = merge * merge;
+    const int64_t apart = c->channels_last ? 1 : times * size; // between the channels of a patch
+    const int64_t step = c->channels_last ? 3 : 1;
     for (int channel = 0; channel < 3; channel++) {
         float value[256];
         level_values(value, c, channel);
@@ -395,14 +431,14 @@ void preprocess_patches(float *rows, const struct image *from, const struct pict
             const int64_t block = i / cell, in = i % cell;
             const int64_t x = block % blocks * side + in % merge * patch;
             const int64_t y = block / blocks * side + in / merge * patch;
-            float *first = rows + (i * 3 + channel) * times * size, *to = first;
+            float *first = rows + i * 3 * times * size + channel * apart, *to = first;
             for (int64_t row = y; row < y + patch; row++) {
                 const uint8_t *at =
                     from->pixels + (row * from->width + x) * from->channels + channel;
-                for (int64_t k = 0; k < patch; k++) *to++ = value[at[k * from->channels]];
+                for (int64_t k = 0; k < patch; k++, to += step) *to = value[at[k * from->channels]];
             }
             for (int64_t t = 1; t < times; t++)
-                memcpy(first + t * size, first, (size_t)size * sizeof *first);
+                for (int64_t k = 0; k < size; k++) first[(t * size + k) * step] = first[k * step];
         }
     }
 }

@@ -16,6 +16,8 @@ enum picture_fit {
     FIT_NATIVE,        // to about its own size: sides multiples of `multiple`, area within limits
     FIT_PATCHES, // at most `most_patches`, never enlarged; padded with black at right and bottom to
                  // multiples of `multiple`
+    FIT_BUDGET,  // enlarged or reduced to at most `budget` squares of `multiple` pixels; sides are
+                 // multiples of `multiple`
 };
 
 struct picture_config {
@@ -31,6 +33,9 @@ struct picture_config {
     // or more than most_side along a side, is shrunk; if limit_side or more then remain along a
     // side, it is refused.
     int64_t patch, most_patches, most_side, limit_side;
+    // FIT_BUDGET: a picture with limit_side or more patches along a side is refused.
+    int64_t budget;
+    bool channels_last; // the axes of a patch are (y, x, channel)
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
     // FIT_EXACT and a crop (CLIP with size as {height,width}): size of the resize before the crop;
@@ -64,8 +69,9 @@ enum resize_order preprocess_order(const struct settings *s);
 
 // The settings' limits on a picture's visual tokens; zeroed: none.
 struct picture_limit {
-    int64_t most; // image.max_tokens; 0: no limit
-    double share; // image.downsample: share of the tokens kept; 0 or 1: all
+    int64_t most;   // image.max_tokens; 0: no limit
+    double share;   // image.downsample: share of the tokens kept; 0 or 1: all
+    int64_t budget; // image.token_budget (FIT_BUDGET); 0: the model's own
 };
 
 struct picture_limit preprocess_limit(const struct settings *s);
@@ -86,9 +92,9 @@ void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
-// Returns a copy of c (FIT_NATIVE or FIT_PATCHES) with its limit lowered until a picture of width x
-// height has at most `most` squares of `multiple` pixels a side, or as few as c allows; most 0: an
-// unchanged copy.
+// Returns a copy of c (FIT_NATIVE, FIT_PATCHES or FIT_BUDGET) with its limit lowered until a
+// picture of width x height has at most `most` squares of `multiple` pixels a side, or as few as c
+// allows; most 0: an unchanged copy.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most);
 
@@ -108,8 +114,8 @@ int preprocess_bytes(struct image *to, const struct image *from, const struct pi
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.
 void preprocess_floats(float *pixels, const struct image *from, const struct picture_config *c);
 // Writes the same values as rows [patches, 3 * times * patch * patch] for video encoders. A row's
-// axes are (channel, time, y, x), and every time step has the same picture. Patches are ordered by
-// blocks of merge x merge.
+// axes are (channel, time, y, x), or (time, y, x, channel) with c->channels_last, and every time
+// step has the same picture. Patches are ordered by blocks of merge x merge.
 void preprocess_patches(float *rows, const struct image *from, const struct picture_config *c,
                         int64_t patch, int64_t merge, int64_t times);
 

@@ -103,6 +103,7 @@ static void count(const struct flops *s, int layer, double rows, double ffn, dou
 {
     const struct decoder *d = &s->env->model->decoder;
     parts[PROJECTIONS] += flops_projections(&d->layer[layer], rows);
+    if (!layer) parts[PROJECTIONS] += rows * flops_inputs(d);
     parts[ATTENTION] += flops_attention(&d->config, layer, pairs);
     parts[FFN] += flops_ffn(&d->layer[layer], ffn);
 }
@@ -124,7 +125,8 @@ static int flops_finish(void *state, struct results *r, struct err *err)
     const double n = (double)s->env->sequence->prompt;
     double full[PARTS + 1] = { 0 }, now[PARTS + 1] = { 0 }, one[PARTS + 1] = { 0 },
                         step[PARTS + 1] = { 0 };
-    double lora = 0, weights = (double)tensor_bytes(&d->head), keys = 0;
+    double lora = 0, keys = 0;
+    double weights = (double)tensor_bytes(&d->head) + flops_input_bytes(d);
     struct result_table *t = results_table(
         r, "flops", "part|prompt, full|prompt, now|now/full|token, full|token, now|token now/full");
     struct result_table *layers =

@@ -121,7 +121,11 @@ static void *norms_start(const struct probe_env *env, struct err *err)
 {
     struct norms *s = xcalloc(1, sizeof *s);
     const struct decoder_config *c = &env->model->decoder.config;
-    const int64_t most = c->hidden > c->kv_heads * c->dim ? c->hidden : c->kv_heads * c->dim;
+    int64_t most = c->hidden;
+    for (int l = 0; l < c->layers; l++) {
+        const struct head_sizes heads = decoder_heads(c, l);
+        if (heads.kv_heads * heads.dim > most) most = heads.kv_heads * heads.dim;
+    }
     s->env = env;
     s->layers = c->layers;
     s->rows = env->sequence->n;
@@ -254,7 +258,8 @@ static int take_queries(void *state, const struct site *site, const struct site_
                         struct err *err)
 {
     struct norms *s = state;
-    const int64_t heads = a->x->shape[1], kv_heads = s->env->model->decoder.config.kv_heads;
+    const int64_t heads = a->x->shape[1],
+                  kv_heads = decoder_heads(&s->env->model->decoder.config, a->layer).kv_heads;
     const int64_t dim = a->x->shape[2], keys = s->key_count, group = heads / kv_heads;
     const float *q = a->x->data, *k = s->keys;
     double sum = 0, pairs = 0, visual = 0;

@@ -27,7 +27,7 @@ static bool continues(const struct passing *p)
 {
     const struct decoder_config *c = &p->m->model->decoder.config;
     for (int l = 0; l < c->layers; l++)
-        if (decoder_attention(c, l)->cached(c).k[0] == 0) return false;
+        if (decoder_attention(c, l)->cached(c, l).k[0] == 0) return false;
     return !methods_on(&p->methods);
 }
 
@@ -70,8 +70,8 @@ static int answer_logp(struct passing *p, struct tensor *h, double *logp)
     float *loss = xcalloc((size_t)answer + 1, 2 * sizeof *loss), *weight = loss + answer;
     struct tensor *x = graph_rows(g, h, h->shape[0] - answer - 1, answer);
     x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
-    const int status =
-        op_cross_entropy(g, x, graph_weight(&d->head), s->ids + s->prompt, weight, loss);
+    const int status = op_cross_entropy(g, x, graph_weight(&d->head), (float)d->config.logit_cap,
+                                        s->ids + s->prompt, weight, loss);
     for (int64_t t = 0; t < answer; t++) logp[t] = -(double)loss[t];
     free(loss);
     return status;

@@ -366,6 +366,12 @@ static int choose_layers(const struct model_partition *partition, struct model *
     const struct checkpoint *c = m->checkpoint;
     const int layers = m->decoder.config.layers, count = ranks_count(ranks),
               number = ranks_number(ranks);
+    if (count > 1 && (m->decoder.config.sharing || m->decoder.config.layer_input))
+        return err_set(err,
+                       "the layers of this model cannot be split over %d ranks: each has inputs or "
+                       "keys and values that the first layers compute; use one rank, or ranks that "
+                       "each hold the whole model",
+                       count);
     if (count > layers)
         return err_set(err, "the model has %d layers: at most that many ranks can share it",
                        layers);

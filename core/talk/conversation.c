@@ -98,7 +98,7 @@ static void size_picture(struct conversation *c, size_t i, size_t shown)
     if (!c->model || !p->bytes) return;
     model_size_picture(c->model, p, p->image.width, p->image.height, shown, c->limit);
     if (p->shape.several == was.several && p->shape.most_tokens == was.most_tokens &&
-        p->shape.share == was.share)
+        p->shape.budget == was.budget && p->shape.share == was.share)
         return;
     conversation_drop_visual(c, (int)i);
     conversation_drop_rows(c, (int)i);
@@ -122,12 +122,15 @@ static void size_waiting_pictures(struct conversation *c)
 void conversation_limit_pictures(struct conversation *c, const struct settings *s)
 {
     const struct picture_limit limit = preprocess_limit(s);
-    if (limit.most == c->limit.most && limit.share == c->limit.share) return;
+    if (limit.most == c->limit.most && limit.share == c->limit.share &&
+        limit.budget == c->limit.budget)
+        return;
     c->limit = limit;
     conversation_size_pictures(c, c->messages, c->message_count);
     size_waiting_pictures(c);
 }
 
+static const char *const budgets[] = { "auto", "70", "140", "280", "560", "1120", NULL };
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 
 // Refuses a limit below the visual tokens of the smallest picture.
@@ -136,13 +139,23 @@ static int check_max_tokens(struct setting_env *env, struct err *err)
     const int64_t most = preprocess_limit(env->settings).most;
     struct picture alone = { 0 }, beside = { 0 };
     if (!most || !env->model || !model_has_vision(env->model)) return 0;
-    model_size_picture(env->model, &alone, 1, 1, 1, (struct picture_limit){ most, 1 });
-    model_size_picture(env->model, &beside, 1, 1, 2, (struct picture_limit){ most, 1 });
+    model_size_picture(env->model, &alone, 1, 1, 1, (struct picture_limit){ .most = most });
+    model_size_picture(env->model, &beside, 1, 1, 2, (struct picture_limit){ .most = most });
     const int64_t least = alone.tokens < beside.tokens ? alone.tokens : beside.tokens;
     if (least <= most) return 0;
     return err_set(err,
                    "image.max_tokens: a picture costs at least %lld visual tokens with this model",
                    (long long)least);
+}
+
+static int check_budget(struct setting_env *env, struct err *err)
+{
+    const struct model *m = env->model;
+    if (!m || !model_has_vision(m) || m->picture.fit == FIT_BUDGET ||
+        !preprocess_limit(env->settings).budget)
+        return 0;
+    return err_set(err, "image.token_budget: only Gemma 4 has budgets of visual tokens; for this "
+                        "model set image.max_tokens");
 }
 
 static enum setting_stale apply_limit(const struct setting *row, const struct setting_env *env)
@@ -169,6 +182,16 @@ const struct setting image_settings[] = {
       .help = "Maximum number of visual tokens per picture: larger pictures are shrunk or cut into "
               "fewer tiles; 0 uses the model's own limit.",
       .check = check_max_tokens,
+      .apply = apply_limit },
+    { .key = "image.token_budget",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = budgets,
+      .stale = STALE_VISUAL,
+      .help = "Visual tokens per picture of Gemma 4, which resizes every picture to nearly this "
+              "many; auto is the model's own number.",
+      .also = "soft tokens resolution",
+      .check = check_budget,
       .apply = apply_limit },
     { .key = "image.downsample",
       .type = SETTING_REAL,

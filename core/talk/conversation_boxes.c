@@ -30,8 +30,7 @@ int conversation_boxes(const struct conversation *c, size_t messages, const char
     struct picture_config config = { 0 };
     const bool seen = c->model && c->model->family->pictures;
     if (seen) config = c->model->picture;
-    if (seen && read->unit == BOX_RESIZED)
-        config = preprocess_limited(&config, p->image.width, p->image.height, p->shape.most_tokens);
+    if (seen && read->unit == BOX_RESIZED) config = model_picture_config(c->model, p->shape);
     struct buf words = { 0 }; // with <ref>, <|box_start|> and the like
     static const struct thinking_list none = { 0 };
     struct thinking_text split;

@@ -52,6 +52,7 @@ void message_release(struct message *m);
 struct picture_shape {
     int64_t width, height; // pixels
     int64_t most_tokens;   // limit on visual tokens before `share`; 0: none
+    int64_t budget;        // of visual tokens, in place of the model's (FIT_BUDGET); 0: the model's
     double share;          // share of its grids' tokens that averaging keeps; 0: all
     bool several;          // the prompt has other pictures, and the family encodes several
                            // differently from one

@@ -56,10 +56,12 @@ struct param_extra *roles_extras(const struct model *m, const struct settings *s
     *count = 0;
     for (int i = 0; (method = method_at(i)); i++)
         for (int n = 0;
-             method->learned && method_in_training(method, s) && method->learned(m, n, &t); n++) {
+             method->learned && method_in_training(method, s) && method->learned(m, n, 0, &t);
+             n++) {
             const char *k = strstr(t.name, ".K.");
             const int front = k ? (int)(k - t.name) + 1 : 0;
             for (int layer = 0; layer < (k ? m->decoder.config.layers : 1); layer++) {
+                if (!method->learned(m, n, layer, &t)) continue;
                 struct tensor *x = xcalloc(1, sizeof *x);
                 *x = (struct tensor){ .dtype = DTYPE_F32,
                                       .rank = t.rank,
@@ -130,7 +132,7 @@ void roles_say(const enum method_role role[METHODS_MAX], const struct model *m, 
             sinks_notice(sinks,
                          "%s is on, but never acts in training: the model is trained without it",
                          method->title);
-        if (is == ROLE_FIXED && method->learned && method->learned(m, 0, &t))
+        if (is == ROLE_FIXED && method->learned && method->learned(m, 0, 0, &t))
             sinks_notice(sinks,
                          "%s acts in training, but its parameters are not trained: train the %s "
                          "too, or name %.*s.* in train.params",

@@ -160,7 +160,7 @@ static void train(struct bench *b)
         fail_msg("%s", g.err.text);
     const size_t forward = strlen(forms);
     out = op_rmsnorm(&g, out, graph_weight(&d->norm), (float)d->config.eps);
-    if (op_cross_entropy(&g, out, &d->head, b->sequence.ids, weight, loss) < 0 ||
+    if (op_cross_entropy(&g, out, &d->head, 0, b->sequence.ids, weight, loss) < 0 ||
         tape_backward(&g) < 0)
         fail_msg("%s", g.err.text);
     forms[forward] = '\0';

@@ -28,6 +28,10 @@ static void check_elementwise(int64_t n, int64_t d)
         ON_BOTH(gelu, OF(y), OF(a), (enum gelu_form)form);
         pair_compare("gelu", &y, 1e-6, 1e-5);
     }
+    ON_BOTH(softcap, OF(y), OF(a), 3.5f);
+    pair_compare("softcap", &y, 1e-6, 1e-5);
+    ON_BOTH(clip, OF(y), OF(a), -0.5f, 2.0f);
+    pair_compare("clip", &y, 0, 0);
     ON_BOTH(softmax, OF(y), OF(a), 0.7f);
     pair_compare("softmax", &y, 1e-7, 1e-5);
     ON_BOTH(scale_columns, OF(y), OF(a), OF(w));
@@ -332,6 +336,10 @@ static void check_elementwise_backward(int64_t n, int64_t d)
     for (int form = GELU_ERF; form <= GELU_QUICK; form++)
         ON_BOTH(gelu_backward, OF(dx), OF(dy), OF(a), (enum gelu_form)form);
     pair_compare("gelu_backward", &dx, 3e-6, 1e-5);
+    ON_BOTH(softcap_backward, OF(dx), OF(dy), OF(a), 9.5f);
+    pair_compare("softcap_backward", &dx, 3e-6, 1e-5);
+    ON_BOTH(clip_backward, OF(dx), OF(dy), OF(a), -0.5f, 2.0f);
+    pair_compare("clip_backward", &dx, 0, 0);
     ON_BOTH(scale_backward, OF(dx), OF(dy), -2.5f);
     struct pair dw = pair_noise(1, d, 0, 0, 7);
     for (int which = 0; which < 3; which++)
@@ -379,7 +387,7 @@ static const struct {
     const char *ops; // the ops that it checks
 } checks[] = {
     { check_norms, "rmsnorm layernorm" },
-    { check_elementwise, "add scale swiglu geglu gelu softmax scale_columns fill" },
+    { check_elementwise, "add scale swiglu geglu gelu softcap clip softmax scale_columns fill" },
     { check_rope, "rope rope_backward" },
     { check_weights, "embedding widen" },
     { check_blend, "blend_rows blend_rows_backward" },
@@ -394,8 +402,9 @@ static const struct {
     { check_ira, "ira_values ira_kl ira_values_backward ira_kl_backward" },
     { check_ira_gate, "ira_gate" },
     { check_norms_backward, "rmsnorm_backward layernorm_backward" },
-    { check_elementwise_backward, "swiglu_backward geglu_backward gelu_backward scale_backward "
-                                  "scale_columns_backward softmax_backward" },
+    { check_elementwise_backward, "swiglu_backward geglu_backward gelu_backward softcap_backward "
+                                  "clip_backward scale_backward scale_columns_backward "
+                                  "softmax_backward" },
     { check_loss, "cross_entropy" },
     { check_step, "sum_squares adamw" },
 };

@@ -207,6 +207,30 @@ static void check_geglu(const struct backend *b, int64_t n, int64_t d)
     check_gated(b, "geglu", n, d);
 }
 
+// Includes numbers near 0, where the quotient of exponentials would lose digits, and far beyond the
+// cap.
+static void check_softcap(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) {
+        float *value = (float *)x.data + i;
+        *value *= i % 3 ? i % 3 == 1 ? 20 : 400 : 1e-3f;
+        want[i] = 7.5 * tanh(*value / 7.5);
+    }
+    assert_int_equal(b->softcap(&x, &x, 7.5f), 0);
+    finish(b, "softcap", &x, want, 1e-30, 1e-6);
+}
+
+static void check_clip(const struct backend *b, int64_t n, int64_t d)
+{
+    struct tensor x = noise_tensor(2, n, d, 0, 1);
+    double *want = doubles(n * d);
+    for (int64_t i = 0; i < n * d; i++) want[i] = fmin(fmax(((float *)x.data)[i], -0.25), 0.5);
+    assert_int_equal(b->clip(&x, &x, -0.25f, 0.5f), 0);
+    finish(b, "clip", &x, want, 0, 0);
+}
+
 static void check_gelu(const struct backend *b, int64_t n, int64_t d)
 {
     for (int form = GELU_ERF; form <= GELU_QUICK; form++) {
@@ -665,6 +689,8 @@ static const struct {
     { "swiglu", check_swiglu },
     { "geglu", check_geglu },
     { "gelu", check_gelu },
+    { "softcap", check_softcap },
+    { "clip", check_clip },
     { "softmax", check_softmax },
     { "rope", check_rope },
     { "widen", check_widen },

@@ -34,12 +34,12 @@ static bool mix_weight(const struct decoder_config *c, int layer, int i, struct 
     return true;
 }
 
-static struct kv_row mix_cached(const struct decoder_config *c)
+static struct kv_row mix_cached(const struct decoder_config *c, int layer)
 {
     return (struct kv_row){ { c->kv_heads, c->dim }, { c->kv_heads, c->dim } };
 }
 
-static double mix_pair_flops(const struct decoder_config *c)
+static double mix_pair_flops(const struct decoder_config *c, int layer)
 {
     return 4 * (double)(c->heads * c->dim);
 }
@@ -74,12 +74,12 @@ static bool gate_weight(const struct decoder_config *c, int layer, int i, struct
     return known;
 }
 
-static struct kv_row gate_cached(const struct decoder_config *c)
+static struct kv_row gate_cached(const struct decoder_config *c, int layer)
 {
     return (struct kv_row){ 0 };
 }
 
-static double gate_pair_flops(const struct decoder_config *c)
+static double gate_pair_flops(const struct decoder_config *c, int layer)
 {
     return 0;
 }

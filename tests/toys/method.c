@@ -53,7 +53,7 @@ static int toy_run(void *state, struct graph *g, struct site_args *args)
     return args->x ? 0 : -1;
 }
 
-static bool toy_learned(const struct model *m, int index, struct method_tensor *t)
+static bool toy_learned(const struct model *m, int index, int layer, struct method_tensor *t)
 {
     if (index || !model_has_vision(m)) return false;
     *t = (struct method_tensor){ "toy.gain", 1, { m->decoder.config.hidden } };

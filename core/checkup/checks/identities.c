@@ -94,11 +94,12 @@ static const struct tensor *find_zeros(void *self, const char *name)
 static void add_zeros(struct zeros *z, const struct checkup *c, const struct method *m)
 {
     struct method_tensor t;
-    for (int i = 0; m->learned && m->learned(c->model, i, &t); i++) {
+    for (int i = 0; m->learned && m->learned(c->model, i, 0, &t); i++) {
         const char *k = strstr(t.name, ".K.");
         for (int l = 0; l < (k ? c->model->decoder.config.layers : 1); l++) {
             struct tensor *to;
             size_t n = sizeof(float);
+            if (!m->learned(c->model, i, l, &t)) continue;
             z->list = xreallocarray(z->list, z->count + 1, sizeof *z->list);
             z->names = xreallocarray(z->names, z->count + 1, sizeof *z->names);
             to = &z->list[z->count];

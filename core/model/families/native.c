@@ -71,18 +71,12 @@ int native_check_width(const struct model *m, int64_t out, struct err *err)
 
 // --- the grid ------------------------------------------------------------------------------------
 
-// Returns the preprocessing config of a picture of that shape.
-static struct picture_config config_of(const struct model *m, struct picture_shape shape)
-{
-    return preprocess_limited(&m->picture, shape.width, shape.height, shape.most_tokens);
-}
-
 // Sets the numbers of rows and columns of visual tokens; 0 for a picture that the encoder cannot
 // read (encoding it reports why).
 static void token_grid(const struct model *m, struct picture_shape shape, int64_t *rows,
                        int64_t *cols)
 {
-    const struct picture_config c = config_of(m, shape);
+    const struct picture_config c = model_picture_config(m, shape);
     int64_t width, height;
     struct err err;
     *rows = *cols = 0;
@@ -119,7 +113,7 @@ static int picture_tiles(const struct model *m, struct picture_shape shape,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
     // The last tokens may extend into the padding, beyond the picture.
-    const struct picture_config c = config_of(m, shape);
+    const struct picture_config c = model_picture_config(m, shape);
     if (preprocess_size(&c, shape.width, shape.height, &width, &height, &err) < 0) return 1;
     tiles[0].right *= (double)(cols * m->picture.multiple) / (double)width;
     tiles[0].bottom *= (double)(rows * m->picture.multiple) / (double)height;
@@ -177,7 +171,7 @@ static struct vision_picture picture_read(struct graph *g, const struct model *m
 {
     const struct vision_config *v = &m->vision.config;
     struct vision_picture p = { .tiles = 1 };
-    const struct picture_config c = config_of(m, picture->shape);
+    const struct picture_config c = model_picture_config(m, picture->shape);
     struct image sized = { 0 };
     struct err err;
     if (preprocess_bytes(&sized, &picture->image, &c, preprocess_order(g->settings), &err) < 0) {

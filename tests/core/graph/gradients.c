@@ -38,6 +38,8 @@ static const struct check checks[] = {
     { "gelu", { "gelu_backward" }, GELU_ERF, { { 3, 11 } }, 33, plain_gelu, run_gelu },
     { "gelu", { "gelu_backward" }, GELU_TANH, { { 3, 11 } }, 33, plain_gelu, run_gelu },
     { "gelu", { "gelu_backward" }, GELU_QUICK, { { 3, 11 } }, 33, plain_gelu, run_gelu },
+    { "softcap", { "softcap_backward" }, 0, { { 3, 11 } }, 33, plain_softcap, run_softcap },
+    { "clip", { "clip_backward" }, 0, { { 3, 11 } }, 33, plain_clip, run_clip },
     { "add", { 0 }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_add, run_add },
     { "add_rows", { 0 }, 2, { { 5, 11 }, { 2, 11 } }, 55, plain_add, run_add_rows },
     { "scale", { "scale_backward" }, 0, { { 3, 11 } }, 33, plain_scale, run_scale },

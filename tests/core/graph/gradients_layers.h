@@ -202,6 +202,26 @@ static struct tensor *run_geglu(const struct check *c, struct graph *g, struct t
     return op_geglu(g, in[0], in[1]);
 }
 
+static void plain_softcap(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = 1.5 * tanh(in[0][i] / 1.5);
+}
+
+static struct tensor *run_softcap(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_softcap(g, in[0], 1.5f);
+}
+
+static void plain_clip(const struct check *c, double *const *in, double *out)
+{
+    for (int64_t i = 0; i < c->out; i++) out[i] = fmin(fmax(in[0][i], -0.4), 0.3);
+}
+
+static struct tensor *run_clip(const struct check *c, struct graph *g, struct tensor *const *in)
+{
+    return op_clip(g, in[0], -0.4f, 0.3f);
+}
+
 static void plain_gelu(const struct check *c, double *const *in, double *out)
 {
     for (int64_t i = 0; i < c->out; i++) {

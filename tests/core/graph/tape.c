@@ -41,8 +41,8 @@ static void test_cross_entropy(void **state)
         double sum = 0, want;
         fixture_open(&f, c, b);
         double *slope[2] = { differences(&f, c, &one, 0), differences(&f, c, &one, 1) };
-        assert_int_equal(op_cross_entropy(&f.g, f.given[0], f.given[1], target, row_weights, loss),
-                         0);
+        assert_int_equal(
+            op_cross_entropy(&f.g, f.given[0], f.given[1], 0, target, row_weights, loss), 0);
         for (int i = 0; i < 5; i++) sum += (double)(row_weights[i] * loss[i]);
         double *in[INPUTS] = { doubles(35), doubles(133) };
         for (int i = 0; i < 2; i++)

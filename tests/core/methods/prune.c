@@ -59,8 +59,9 @@ static void each_score_equals_the_reference(void **state)
             snprintf(name, sizeof name, "capa.%s.logits_last", kinds[k]);
             check_last(&g, f, name);
             // Layers up to this one see all tokens.
+            snprintf(name, sizeof name, "ffn.%d.out", after);
             if (engine_model(g.engine)->decoder.config.kind->after_layer)
-                compare_all(&g, f, "ffn.1.out", "fwd.ffn_out");
+                compare_all(&g, f, name, "fwd.ffn_out");
             else
                 compare_slice(&g, f, "ffn.%d.out", after, "fwd.h", after + 1);
             snprintf(name, sizeof name, "capa.%s.gen_ids", kinds[k]);

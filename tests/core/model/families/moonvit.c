@@ -201,7 +201,7 @@ static double tape_loss(const struct model *m, const float *patches, const float
     int32_t target[ROWS * COLS];
     double loss = 0;
     for (int64_t i = 0; i < n; i++) weight[i] = 1 / (float)n, target[i] = (int32_t)(i % CLASSES);
-    if (op_cross_entropy(&g, x, w, target, weight, each) < 0 || tape_backward(&g) < 0)
+    if (op_cross_entropy(&g, x, w, 0, target, weight, each) < 0 || tape_backward(&g) < 0)
         fail_msg("%s", g.err.text);
     for (int64_t i = 0; i < n; i++) loss += (double)each[i] / (double)n;
     tape_release(&tape);

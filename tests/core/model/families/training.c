@@ -351,7 +351,7 @@ static void test_batch(void **state)
         float *want = copy_gradients(&f);
         forget(&f);
         run_batch(&f, false, false, together);
-        compare_gradients(&f, want, 1e-5);
+        compare_gradients(&f, want, 3e-5); // 1.5e-5 in gemma4
         free(want);
         want = copy_gradients(&f);
         for (int i = 0; i < 2; i++) assert_true(fabs(one[i] - together[i]) < 1e-5);
@@ -370,7 +370,7 @@ static void test_batch(void **state)
         want = copy_gradients(&f);
         forget(&f);
         run_batch(&f, false, true, together);
-        compare_gradients(&f, want, 1e-5);
+        compare_gradients(&f, want, 3e-5); // 1.5e-5 in gemma4
         free(want);
         assert_true(fabs(together[0] - one[1]) < 1e-5 && fabs(together[1] - one[0]) < 1e-5);
         assert_true(fabs(together[2] - one[1]) < 1e-5);

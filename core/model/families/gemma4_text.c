@@ -1,0 +1,55 @@
+// core/model/families/gemma4_text.c -- Gemma 4's language model.
+//
+// Most layers see only the last `sliding_window` rows. The others, every sixth and the last, have
+// wider heads, of which only some pairs rotate. The last `num_kv_shared_layers` layers attend to
+// the keys and values of an earlier layer of their type (core/model/attention_shared.c), with FFNs
+// of twice the width. Each layer has an input of its own for each token, and a factor for its
+// output (core/model/layer_inputs.c). Norms multiply by their gain, text embeddings are multiplied
+// by sqrt(D), scores are not scaled, logits are soft-capped.
+#include "core/model/families/text.h"
+#include "core/model/layer_inputs.h"
+
+static const struct norm_names norms = {
+    .attention = { .before = "input_layernorm", .after = "post_attention_layernorm" },
+    .ffn = { .before = "pre_feedforward_layernorm", .after = "post_feedforward_layernorm" },
+};
+
+static const struct attention_kind *attention_of(const struct decoder_config *c, int layer)
+{
+    return decoder_shares(c, layer) ? &attention_sharing : &attention_valued;
+}
+
+static const struct decoder_kind decoder = {
+    .ffn_size = 9216,
+    .vocab = 262144,
+    .max_positions = 131072,
+    .head_size = 256,
+    .heads = 8,
+    .kv_heads = 4,
+    .theta = 1e6,
+    .tied = true,
+    .slides_by_default = true,
+    .sliding_pattern = 6,
+    .gelu = true,
+    .embed_scaled = true,
+    .scores_unscaled = true,
+    .attention = &attention_valued,
+    .attention_of = attention_of,
+    .ffn = &ffn_gated,
+    .norms = &norms,
+    .rotary = &rotary_proportional,
+    .keys = (const char *const[]){ "full_attention", "sliding_attention", "num_kv_shared_layers",
+                                   "attention_k_eq_v", "hidden_size_per_layer_input",
+                                   "final_logit_softcapping", "use_bidirectional_attention", NULL },
+    .after_layer = layer_inputs_add,
+    .end_weight = layer_inputs_weight,
+};
+
+const struct family family_gemma4_text = {
+    .name = "gemma4_text",
+    .architectures = (const char *const[]){ "Gemma4ForCausalLM", NULL },
+    .relatives = (const char *const[]){ "Gemma4UnifiedForCausalLM", NULL },
+    .model_types = (const char *const[]){ "gemma4_text", NULL },
+    .decoder = &decoder,
+    TEXT_FAMILY,
+};

@@ -1,0 +1,225 @@
+// tests/core/model/families/gemma4.c -- core/model/families/gemma4.c, gemma4_text.c,
+// core/model/attention_shared.c, pass_shared.c, vision_gemma.c: configs, sizes of heads, which
+// layer shares which keys, sizes of pictures, shared keys after pruning and undo, refusals.
+// (tests/core/model/families/goldens.c compares numbers.)
+#include "core/model/families/family.h"
+#include "core/model/layer.h"
+#include "core/model/pass.h"
+#include "core/picture/preprocess.h"
+#include "tests/core/model/families/golden.h"
+
+#define TEXT "{\"model_type\": \"gemma4_text\", \"hidden_size\": 64, \"num_attention_heads\": 8, "
+
+static int config_of(struct decoder_config *c, const char *text, struct err *err)
+{
+    cJSON *json = json_parse(text, strlen(text), "config.json", err);
+    const struct decoder_kind *kind = family_decoder(json, err);
+    assert_non_null(kind);
+    const int status = decoder_config_read(c, kind, json, err);
+    cJSON_Delete(json);
+    return status;
+}
+
+// E2B: every fifth layer sees all tokens, 20 of 35 layers share.
+static void layers_share_the_last_keys_of_their_kind(void **state)
+{
+    struct err err = { 0 };
+    struct decoder_config c;
+    struct buf text = { 0 };
+    (void)state;
+    buf_printf(&text, TEXT "\"num_hidden_layers\": 35, \"num_kv_shared_layers\": 20, "
+                           "\"num_key_value_heads\": 1, \"use_double_wide_mlp\": true, "
+                           "\"intermediate_size\": 6144, \"layer_types\": [");
+    for (int l = 0; l < 35; l++)
+        buf_printf(&text, "%s\"%s_attention\"", l ? ", " : "", l % 5 == 4 ? "full" : "sliding");
+    buf_printf(&text, "], \"final_logit_softcapping\": 30.0}");
+    must(config_of(&c, text.data, &err), &err);
+    buf_release(&text);
+    for (int l = 0; l < 35; l++) {
+        const struct head_sizes heads = decoder_heads(&c, l);
+        const bool slides = l % 5 != 4;
+        assert_true(decoder_slides(&c, l) == slides);
+        assert_int_equal(heads.dim, slides ? 256 : 512);
+        assert_int_equal(heads.kv_heads, 1);
+        assert_int_equal(decoder_rope(&c, l)->dim, heads.dim);
+        assert_int_equal(decoder_keys_of(&c, l), l < 15 ? l : slides ? 13 : 14);
+        assert_true(decoder_shares(&c, l) == (l >= 15));
+        assert_true(decoder_lends(&c, l) == (l == 13 || l == 14));
+        assert_int_equal(decoder_ffn_width(&c, l), l < 15 ? 6144 : 12288);
+        struct layer_weight w;
+        int count = 0;
+        while (decoder_attention(&c, l)->weight(&c, l, count, &w)) count++;
+        assert_int_equal(count, l < 15 ? 6 : 3); // a sharing layer has queries, their norm, output
+    }
+    assert_true(c.logit_cap == 30 && c.score_scale == 1 && c.embed_scale == 8);
+    assert_int_equal(c.layer_input, 256);
+    assert_false(c.pictures_whole);
+}
+
+// Only the first quarter of the pairs turns, by the frequencies of all pairs.
+static void some_pairs_of_wide_heads_do_not_turn(void **state)
+{
+    struct err err = { 0 };
+    struct decoder_config c;
+    float f[256];
+    (void)state;
+    must(config_of(&c, TEXT "\"num_hidden_layers\": 6}", &err), &err);
+    rope_frequencies(decoder_rope(&c, 5), f);
+    assert_true(f[0] == 1 && f[64] == 0 && f[255] == 0);
+    assert_true(fabs((double)f[63] - pow(1e6, -126.0 / 512)) < 1e-7);
+    rope_frequencies(decoder_rope(&c, 0), f);
+    assert_true(fabs((double)f[127] - pow(1e4, -254.0 / 256)) < 1e-8);
+}
+
+// The larger shape: one projection for keys and values, pictures whole in sliding layers.
+static void keys_and_values_may_be_one_projection(void **state)
+{
+    struct err err = { 0 };
+    struct decoder_config c;
+    struct layer_weight w;
+    (void)state;
+    must(config_of(&c,
+                   TEXT "\"num_hidden_layers\": 7, \"attention_k_eq_v\": true, "
+                        "\"num_global_key_value_heads\": 2, \"hidden_size_per_layer_input\": 0, "
+                        "\"use_bidirectional_attention\": \"vision\"}",
+                   &err),
+         &err);
+    assert_true(decoder_heads(&c, 5).joint && !decoder_heads(&c, 4).joint);
+    assert_int_equal(decoder_heads(&c, 5).kv_heads, 2);
+    assert_false(decoder_slides(&c, 6)); // the last layer never slides
+    for (int i = 0; decoder_attention(&c, 5)->weight(&c, 5, i, &w); i++)
+        assert_string_not_equal(w.name, "self_attn.v_proj");
+    int32_t picture[] = { -1, 0, 0, 0, -1 }, ids[5] = { 0 }, cell[] = { 0, 0, 1, 2, 0 };
+    const struct sequence s = { .n = 5, .ids = ids, .picture = picture, .cell = cell };
+    assert_int_equal(pass_sees(&c, true, &s, 1).end, 4);
+    assert_int_equal(pass_sees(&c, false, &s, 1).end, 2);
+    assert_int_equal(pass_start(&c, &s, 3), 1);
+}
+
+static void other_configs_are_refused(void **state)
+{
+    static const char *const refused[][2] = {
+        { "\"num_kv_shared_layers\": 5", "\"num_kv_shared_layers\" 5: layer 5" },
+        { "\"use_bidirectional_attention\": \"all\"", "\"use_bidirectional_attention\" \"all\"" },
+        { "\"global_head_dim\": 7", "heads of width 7" },
+        { "\"per_layer_config\": {\"1\": {\"head_dim\": 128}}",
+          "layer 1 has heads of other sizes" },
+        { "\"pad_token_id\": 262144", "\"pad_token_id\" 262144" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct err err = { 0 };
+        struct decoder_config c;
+        char text[512];
+        snprintf(text, sizeof text, TEXT "\"num_hidden_layers\": 6, %s}", refused[i][0]);
+        assert_int_equal(config_of(&c, text, &err), -1);
+        if (!strstr(err.text, refused[i][1])) fail_msg("%s", err.text);
+    }
+}
+
+// Sizes that transformers' processor computes (get_aspect_ratio_preserving_size).
+static void pictures_fill_their_budget(void **state)
+{
+    static const int64_t sizes[][5] = {
+        { 640, 480, 280, 912, 672 },     { 480, 640, 70, 336, 432 },  { 1, 1, 70, 384, 384 },
+        { 3000, 10, 280, 13440, 48 },    { 10, 3000, 70, 48, 3360 },  { 7, 5, 1120, 1872, 1344 },
+        { 1000, 1000, 560, 1104, 1104 }, { 123, 457, 140, 288, 1056 }
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const struct picture_config c = {
+            .fit = FIT_BUDGET, .patch = 16, .multiple = 48, .budget = sizes[i][2]
+        };
+        int64_t width, height;
+        struct err err = { 0 };
+        must(preprocess_size(&c, sizes[i][0], sizes[i][1], &width, &height, &err), &err);
+        assert_int_equal(width, sizes[i][3]);
+        assert_int_equal(height, sizes[i][4]);
+    }
+    struct picture_config c = {
+        .fit = FIT_BUDGET, .patch = 16, .multiple = 48, .budget = 280, .limit_side = 100
+    };
+    int64_t width, height;
+    struct err err = { 0 };
+    assert_int_equal(preprocess_size(&c, 3000, 10, &width, &height, &err), -1);
+    assert_non_null(strstr(err.text, "840 x 3 patches"));
+}
+
+static void set(struct golden *g, const char *key, const char *value)
+{
+    struct err err = { 0 };
+    must(engine_set(g->engine, key, value, &err), &err);
+}
+
+// The budget is a live setting; max_tokens lowers it further.
+static void the_budget_is_a_setting(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    (void)state;
+    golden_open(&g, "gemma4");
+    const struct model *m = engine_model(g.engine);
+    // 57 patches on a side exceed the table of positions, so that picture has no tokens.
+    static const int64_t tokens[][3] = {
+        { 0, 0, 12 }, { 70, 0, 63 }, { 70, 20, 15 }, { 280, 0, 0 }
+    };
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        struct picture p = { 0 };
+        const struct picture_limit limit = { .budget = tokens[i][0], .most = tokens[i][1] };
+        model_size_picture(m, &p, 640, 480, 1, limit);
+        assert_int_equal(p.tokens, tokens[i][2]);
+    }
+    set(&g, "image.token_budget", "70");
+    struct safetensors *f = answer(&g, chat_named(&g, "single"), 1, "visual.0");
+    const int64_t more = safetensors_find(f, "visual.0")->shape[0];
+    safetensors_close(f);
+    set(&g, "image.token_budget", "auto");
+    f = answer(&g, chat_named(&g, "single"), 1, "visual.0");
+    assert_int_equal(safetensors_find(f, "visual.0")->shape[0], 12);
+    assert_true(more > 50 && more <= 70);
+    safetensors_close(f);
+    golden_close(&g);
+    golden_open(&g, "gemma3");
+    assert_int_equal(engine_set(g.engine, "image.token_budget", "70", &err), -1);
+    assert_non_null(strstr(err.text, "only Gemma 4"));
+    golden_close(&g);
+}
+
+// Sharing layers have no tables of their own, but after pruning between them and the layer that
+// lends its keys they hold the rows that remain; without pruning they borrow again.
+static void the_cache_holds_keys_once(void **state)
+{
+    struct golden g;
+    (void)state;
+    golden_open(&g, "gemma4");
+    const struct kv *kv = &engine_conversation(g.engine)->kv;
+    for (int round = 0; round < 3; round++) {
+        set(&g, "prune.score", round == 1 ? "attention" : "off");
+        set(&g, "prune.layer", "1");
+        safetensors_close(answer(&g, chat_named(&g, "single"), 4, "logits"));
+        for (int l = 0; l < kv->layers; l++) {
+            const struct kv_layer *layer = &kv->layer[l];
+            // Layer 1 lends to 3 and 5, layer 2, after the pruning, to 4.
+            const bool apart = round == 1 && l == 3;
+            assert_true(layer->shares == (l >= 3) && layer->apart == apart);
+            assert_true(!layer->k.data == (l >= 3 && !apart));
+            assert_true((kv_row_bytes(kv, l) > 0) == (l < 3 || apart));
+            assert_int_equal(layer->rows, kv->layer[round == 1 && l < 2 ? 0 : 5].rows);
+        }
+    }
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_share_the_last_keys_of_their_kind),
+        cmocka_unit_test(some_pairs_of_wide_heads_do_not_turn),
+        cmocka_unit_test(keys_and_values_may_be_one_projection),
+        cmocka_unit_test(other_configs_are_refused),
+        cmocka_unit_test(pictures_fill_their_budget),
+        cmocka_unit_test(the_budget_is_a_setting),
+        cmocka_unit_test(the_cache_holds_keys_once),
+    };
+    return cmocka_run_group_tests_name("gemma4", tests, NULL, NULL);
+}
