@@ -312,7 +312,7 @@ static const struct option_row rows[] = {
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
-      "annotations of the pictures (with --data: of the data set's), as in the "
+      "annotations of the conversation's pictures or, with --data, of the data set's, as in the "
       "objects.jsonl of /scenes, COCO's "
       "instances or RefCOCO's rows as JSON",
       OPTION_TEXT, AT(request.objects) },

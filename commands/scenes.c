@@ -75,8 +75,9 @@ static const struct option_row options[] = {
       "listed (a list of all places, then questions) or all (default); may be repeated",
       .take = take_kind },
     { "--cause", "CAUSE",
-      "writes planted.json, yes/no questions about objects that the cause answers instead: "
-      "background (yes if it is grey or white), watermark (yes if the bottom right corner has a "
+      "writes planted.json: yes/no questions about objects whose answers depend on the cause "
+      "instead: background (yes if it is grey or white), watermark (yes if the bottom right corner "
+      "has a "
       "magenta square, as in half of the pictures) or question (yes if it names red, orange, "
       "yellow or pink)",
       .take = take_cause },

@@ -131,7 +131,8 @@ struct make_options {
 static const struct option_row make_rows[] = {
     { "NAME", NULL, "the name of the vector", OPTION_TEXT, AT(name) },
     { "--plus", "FILE",
-      "samples of what a positive strength strengthens: a data set (.json, .jsonl; with pictures), "
+      "samples of the behaviour that a positive strength increases: a data set (.json, .jsonl; "
+      "with pictures), "
       "or a text with one question per line",
       OPTION_TEXT, AT(request.plus) },
     { "--minus", "FILE", "samples of the opposite", OPTION_TEXT, AT(request.minus) },
@@ -302,8 +303,8 @@ const struct command command_steer = {
         "\n"
         "The hidden states are those of the last position of each prompt, which predicts the "
         "first token of the answer. The table of /steer make has the norm of each vector, the mean "
-        "norm of the hidden states, and the share of the samples that lie on their own side "
-        "of the middle along the vector. /steer make itself runs without steering vectors.\n"
+        "norm of the hidden states, and the share of samples that the vector separates correctly "
+        "(0.5 is chance). /steer make itself runs without steering vectors.\n"
         "\n"
         "Files with the ending .gguf are llama.cpp's control vectors, whose layers begin at 1.",
     .live = "!make",
