@@ -201,9 +201,10 @@ static void topic_taps(const struct shell *shell)
 static void topic_positions(const struct shell *shell)
 {
     struct table_builder t;
-    sinks_text(shell->sinks, "Names of positions, for /lens, /knockout, /ablate and /patch; "
-                             "several are separated by commas "
-                             "(picture,question):");
+    sinks_text(shell->sinks,
+               "Names of positions, for /lens, /knockout, /ablate, /patch and /attribute; "
+               "several are separated by commas "
+               "(picture,question):");
     table_begin(&t, "positions", "name|positions");
     for (const struct position_name *n = position_names; n->form; n++)
         table_row(&t, "%s|%s", n->form, n->help);

@@ -7,19 +7,19 @@
 #include "core/probes/passes.h"
 #include "core/tokenizer/tokenizer.h"
 
-static int choose_tokens(struct effect *e, struct err *err)
+int effect_tokens(const struct probe_env *env, int64_t *first, int64_t *end, struct err *err)
 {
-    const struct probe_options *o = e->env->options;
-    const int64_t answer = e->env->sequence->n - e->env->sequence->prompt;
-    e->end = answer;
+    const struct probe_options *o = env->options;
+    const int64_t answer = env->sequence->n - env->sequence->prompt;
+    *first = 0, *end = answer;
     if (o->token == PROBE_TOKEN_DEFAULT || o->token == PROBE_TOKEN_ANSWER) return 0;
     if (o->token != PROBE_TOKEN_NUMBER)
         return err_set(err, "--token takes answer or the number of a token of the answer here");
     if (o->number >= answer)
         return err_set(err, "--token %lld: the answer has tokens 0 to %lld", (long long)o->number,
                        (long long)answer - 1);
-    e->first = o->number;
-    e->end = e->first + 1;
+    *first = o->number;
+    *end = *first + 1;
     return 0;
 }
 
@@ -30,7 +30,7 @@ int effect_open(struct effect *e, const struct probe_env *env, struct passing *p
     *e = (struct effect){ .env = env, .p = p, .from = from, .all = passes + 1 };
     e->before = xcalloc(answer + 1, sizeof *e->before);
     e->after = xcalloc(answer + 1, sizeof *e->after);
-    if (choose_tokens(e, err) < 0) return -1;
+    if (effect_tokens(env, &e->first, &e->end, err) < 0) return -1;
     passes_progress(p, 0, e->all);
     return passes_run(p, hook, from, e->before, err);
 }

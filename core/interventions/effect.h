@@ -31,6 +31,8 @@ struct effect {
     int64_t done, all; // number of changes measured; number of passes, with the unchanged one
 };
 
+// Sets the range of the answer's tokens that --token selects: all, or one.
+int effect_tokens(const struct probe_env *env, int64_t *first, int64_t *end, struct err *err);
 // Runs the pass without a change. `hook` listens at the sites of the later changes, so that all
 // passes take the same code path (latent attention has two) and differ only by the change.
 // `passes`: number of changes to come, for the progress display. --token N selects one token of the

@@ -258,7 +258,8 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
                                           .picture_count = c->picture_count,
                                           .sequence = &p.sequence } };
     int status = pass_begin(&p, m, c, err);
-    if (status == 0 && probe->words) status = pass_find_positions(&p, &listener.env, err);
+    if (status == 0 && (probe->words || probe->passes))
+        status = pass_find_positions(&p, &listener.env, err);
     if (status == 0) status = check_needs(probe, &p, err);
     if (status == 0) status = probe_env_open(&listener.env, probe, err);
     if (status == 0 && !(listener.state = probe->start(&listener.env, err))) status = -1;

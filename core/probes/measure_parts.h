@@ -13,7 +13,9 @@
 #include "core/talk/conversation.h"
 
 struct passing {
-    const struct measuring *m;
+    const struct measuring *m;   // the measurement's own, or `with`
+    const struct measuring *own; // the measurement's, while `with` is used; NULL: it is not
+    struct measuring with;       // the same with another model
     struct conversation *c;
     struct sequence sequence;
     struct methods methods;

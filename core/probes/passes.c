@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/file_in.h"
+#include "core/graph/tape.h"
 #include "core/methods/sinks.h"
 #include "core/model/layer.h"
 #include "core/model/pass.h"
@@ -31,15 +32,17 @@ static bool continues(const struct passing *p)
     return !methods_on(&p->methods);
 }
 
-// Runs the rows of s that the cache lacks, from `from` on. Returns h [n,D]; NULL after a failure.
-static struct tensor *run_rows(struct passing *p, const struct sequence *s, int64_t from)
+// Runs the rows of s that the cache lacks, from `from` on; kv NULL: without a cache. Returns h
+// [n,D]; NULL after a failure.
+static struct tensor *run_rows(struct passing *p, struct kv *kv, const struct sequence *s,
+                               int64_t from)
 {
     struct graph *g = &p->graph;
     const struct decoder *d = &p->m->model->decoder;
     struct tensor *h, *last = NULL;
     model_pass(p->m->model, s->pictures);
     h = splice(g, d, s, from, p->visual, (const float *const *)p->focus, (int)p->c->picture_count);
-    if (!h || decoder_forward(g, d, &p->kv, s, h, LOGITS_HIDDEN, true, &last) < 0) return NULL;
+    if (!h || decoder_forward(g, d, kv, s, h, LOGITS_HIDDEN, true, &last) < 0) return NULL;
     return graph_ok(g) ? last : NULL;
 }
 
@@ -54,24 +57,27 @@ static int run_prefix(struct passing *p, int64_t rows)
     sequence_copy(&s, &p->sequence);
     sequence_trim(&s, rows);
     s.prompt = 0;
-    const int status = run_rows(p, &s, 0) ? 0 : -1;
+    const int status = run_rows(p, &p->kv, &s, 0) ? 0 : -1;
     arena_reset(&p->arena, mark);
     sequence_release(&s);
     return status;
 }
 
 // Computes the answer's log-probabilities from the last rows of h; no method drops rows of text.
-static int answer_logp(struct passing *p, struct tensor *h, double *logp)
+// `weight` [tokens of the answer]: the backward pass starts with these factors; NULL: there is
+// none.
+static int answer_logp(struct passing *p, struct tensor *h, const float *weight, double *logp)
 {
     struct graph *g = &p->graph;
     const struct decoder *d = &p->m->model->decoder;
     const struct sequence *s = &p->sequence;
     const int64_t answer = s->n - s->prompt;
-    float *loss = xcalloc((size_t)answer + 1, 2 * sizeof *loss), *weight = loss + answer;
+    float *loss = xcalloc((size_t)answer + 1, 2 * sizeof *loss), *of_loss = loss + answer;
+    for (int64_t t = 0; t < answer && weight; t++) of_loss[t] = -weight[t];
     struct tensor *x = graph_rows(g, h, h->shape[0] - answer - 1, answer);
     x = op_rmsnorm(g, x, graph_weight(&d->norm), (float)d->config.eps);
     const int status = op_cross_entropy(g, x, graph_weight(&d->head), (float)d->config.logit_cap,
-                                        s->ids + s->prompt, weight, loss);
+                                        s->ids + s->prompt, of_loss, loss);
     for (int64_t t = 0; t < answer; t++) logp[t] = -(double)loss[t];
     free(loss);
     return status;
@@ -85,12 +91,33 @@ int passes_run(struct passing *p, const struct hook *hook, int64_t from, double 
     const int64_t prefix = continues(p) ? pass_start(c, &p->sequence, first) : 0;
     const int hooks = p->hooks.count;
     int status = 0;
-    if (p->prefix != prefix || !prefix) status = run_prefix(p, prefix);
+    // Cached rows before `prefix` are unchanged, even if more were.
+    if (p->prefix < prefix || !prefix) status = run_prefix(p, prefix);
+    p->prefix = prefix;
     kv_trim(&p->kv, prefix);
     if (hook) hooks_add(&p->hooks, hook);
     const struct arena_mark mark = arena_mark(&p->arena);
-    struct tensor *h = status == 0 ? run_rows(p, &p->sequence, prefix) : NULL;
-    if (!h || answer_logp(p, h, logp) < 0) status = -1;
+    struct tensor *h = status == 0 ? run_rows(p, &p->kv, &p->sequence, prefix) : NULL;
+    if (!h || answer_logp(p, h, NULL, logp) < 0) status = -1;
+    arena_reset(&p->arena, mark);
+    p->hooks.count = hooks;
+    return status < 0 ? pass_failed(p, err) : 0;
+}
+
+int passes_gradient(struct passing *p, const struct hook *hook, const float *weight, double *logp,
+                    struct err *err)
+{
+    // The backward pass recomputes the layers that do not fit in this memory.
+    struct tape tape = { .backend = p->m->backend, .recompute = true, .keep = (size_t)1 << 30 };
+    const int hooks = p->hooks.count;
+    int status = run_prefix(p, 0);
+    const struct arena_mark mark = arena_mark(&p->arena);
+    hooks_add(&p->hooks, hook);
+    p->graph.tape = &tape;
+    struct tensor *h = status == 0 ? run_rows(p, NULL, &p->sequence, 0) : NULL;
+    if (!h || answer_logp(p, h, weight, logp) < 0 || tape_backward(&p->graph) < 0) status = -1;
+    p->graph.tape = NULL;
+    tape_release(&tape);
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;
     return status < 0 ? pass_failed(p, err) : 0;
@@ -168,6 +195,19 @@ float *passes_encode(struct passing *p, int picture, const char *path, float **f
     return tokens;
 }
 
+// Forgets the tokens that passes show for a picture.
+static void drop_tokens(struct passing *p, int picture)
+{
+    if (p->ours[picture]) { // else the conversation's
+        visual_free(p->m->backend, p->visual[picture]);
+        free(p->focus[picture]);
+    }
+    p->visual[picture] = NULL;
+    p->focus[picture] = NULL;
+    p->ours[picture] = false;
+    p->prefix = -1;
+}
+
 int passes_show(struct passing *p, int picture, const float *tokens, const float *focus,
                 struct err *err)
 {
@@ -178,15 +218,27 @@ int passes_show(struct passing *p, int picture, const float *tokens, const float
     arena_reset(&p->arena, mark);
     if (!kept) return pass_failed(p, err);
     float *seen = copy_focus(focus ? focus : p->focus[picture], now->shape[0]);
-    if (p->ours[picture]) { // else the conversation's
-        visual_free(p->m->backend, p->visual[picture]);
-        free(p->focus[picture]);
-    }
+    drop_tokens(p, picture);
     p->visual[picture] = kept;
     p->focus[picture] = seen;
     p->ours[picture] = true;
-    p->prefix = -1;
     return 0;
+}
+
+int passes_restore(struct passing *p, int picture, struct err *err)
+{
+    drop_tokens(p, picture);
+    return pass_encode_pictures(p, false) < 0 ? pass_failed(p, err) : 0;
+}
+
+void passes_use(struct passing *p, const struct model *m)
+{
+    const struct measuring *own = p->own ? p->own : p->m;
+    p->with = *own;
+    if (m) p->with.model = m;
+    p->own = m ? own : NULL;
+    p->m = m ? &p->with : own;
+    p->prefix = -1;
 }
 
 void passes_progress(struct passing *p, int64_t done, int64_t all)
@@ -236,7 +288,7 @@ static int find_sinks(void *self, bool *rows, struct err *err)
     hooks_add(&p->hooks, &(struct hook){ .wants = sink_wants, .take = sink_take, .self = &s });
     int status = pass_encode_pictures(p, false);
     if (status == 0) status = run_prefix(p, 0);
-    if (status == 0 && !run_rows(p, &p->sequence, 0)) status = -1;
+    if (status == 0 && !run_rows(p, &p->kv, &p->sequence, 0)) status = -1;
     if (status < 0) pass_failed(p, err);
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;

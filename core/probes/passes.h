@@ -14,13 +14,20 @@
 #include "core/base/err.h"
 
 struct hook;
+struct model;
 struct passing;
 
 // Sets logp[t] to the log-probability (natural logarithm) of token t of the answer. `from`: the
-// first row of the sequence that any of the hooks changes, the same in all calls; earlier rows are
-// computed once, if the methods and the model's layers allow that. hook NULL: no change. 0 or -1.
+// first row of the sequence that the hook changes; rows before it are taken from earlier calls, if
+// the methods and the model's layers allow that, so give calls the same row or descending ones.
+// hook NULL: no change. 0 or -1.
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err);
+// Like passes_run over all rows, with gradients: `hook` sets the `grad` of tensors of the pass
+// (core/graph/tape.h), to which the derivative of the sum of weight[t] logp[t] is added. Weights of
+// the model get no gradient, so quantised models work.
+int passes_gradient(struct passing *p, const struct hook *hook, const float *weight, double *logp,
+                    struct err *err);
 // passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of
 // the same size, to replace the picture, and sets *focus to the encoder's attention to each of them
 // (NULL: no method reads it). The caller frees both. NULL on failure.
@@ -32,6 +39,12 @@ float *passes_encode(struct passing *p, int picture, const char *path, float **f
 // token; focus NULL: keeps the attention to the picture's own tokens.
 int passes_show(struct passing *p, int picture, const float *tokens, const float *focus,
                 struct err *err);
+// Shows the conversation's own picture again in the following passes.
+int passes_restore(struct passing *p, int picture, struct err *err);
+// Uses a model of the same shape in the following passes, for the decoder only; NULL: uses the
+// conversation's again. Methods that read weights (scores of pruning) keep reading the
+// conversation's model.
+void passes_use(struct passing *p, const struct model *m);
 // Reports that `done` of `all` passes have run.
 void passes_progress(struct passing *p, int64_t done, int64_t all);
 

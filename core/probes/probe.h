@@ -65,7 +65,12 @@ struct probe_options {
     const char *at;              // part of a layer to patch; NULL: the residual stream
     bool tokens;                 // also measures each position
     bool zero, mean, resample;   // replacement of an ablated part
-    int window;                  // layers in a window; 0: a fifth of all
+    // Layers in a window; 0: a fifth of all. In attribution: rows and columns of visual tokens in
+    // an occluded square; 0: 1.
+    int window;
+    const char *by;     // kinds of attribution, separated by commas; NULL: the default
+    int steps;          // of integrated gradients; 0: the default
+    const char *others; // folder of pictures that correct maps for sinks; NULL: none
 };
 
 // Default options.

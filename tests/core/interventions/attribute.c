@@ -1,0 +1,376 @@
+// tests/core/interventions/attribute.c -- the kinds of attribution: identities and plain loops, on
+// families whose attention differs, with methods, adapters and quantised weights.
+#include "core/interventions/attribution.h"
+#include "core/interventions/layer_rows.h"
+#include "core/probes/kit.h"
+#include "core/probes/passes.h"
+#include "tests/core/probes/probe.h"
+
+// A probe that runs a test inside the passes of a measurement.
+static void (*inside)(const struct probe_env *env, struct passing *p);
+
+static void *inside_start(const struct probe_env *env, struct err *err)
+{
+    return (void *)(uintptr_t)env;
+}
+
+static void inside_release(void *state)
+{
+}
+
+static int inside_passes(void *state, struct passing *p, struct err *err)
+{
+    inside(state, p);
+    return 0;
+}
+
+static int inside_finish(void *state, struct results *r, struct err *err)
+{
+    return 0;
+}
+
+static int any_words(const char *words, struct err *err)
+{
+    return 0;
+}
+
+static const struct probe probe_inside = { .name = "inside",
+                                           .words = any_words,
+                                           .answer = true,
+                                           .start = inside_start,
+                                           .release = inside_release,
+                                           .passes = inside_passes,
+                                           .finish = inside_finish };
+
+static void run_inside(struct golden *g, void (*what)(const struct probe_env *, struct passing *))
+{
+    struct results r = { 0 };
+    inside = what;
+    run_probe(g, &probe_inside, NULL, &r);
+    results_release(&r);
+}
+
+static double logp_of(const struct probe_env *env, struct passing *p, struct layer_rows *w,
+                      int64_t from)
+{
+    struct err err = { 0 };
+    const struct hook hook = layer_rows_hook(w);
+    const int64_t answer = env->sequence->n - env->sequence->prompt;
+    double logp[8], sum = 0;
+    assert_true(answer > 0 && answer <= 8);
+    must(passes_run(p, &hook, from, logp, &err), &err);
+    for (int64_t t = 0; t < answer; t++) sum += logp[t];
+    return sum;
+}
+
+// A number in -1..1 that differs by index.
+static float direction(int64_t i)
+{
+    return (float)(((uint64_t)i * 2654435761U >> 7) % 2001) / 1000 - 1;
+}
+
+// The derivative along a direction is the central difference of two passes.
+static void gradients_are_differences(const struct probe_env *env, struct passing *p)
+{
+    const double eps = 2e-3;
+    const int layers[] = { 0, probe_middle(env->model) };
+    for (int k = 0; k < 2; k++) {
+        struct layer_rows w;
+        struct err err = { 0 };
+        double logp[8], along = 0, ends[2];
+        const float weight[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        layer_rows_open(&w, env, layers[k]);
+        w.keep = true;
+        must(layer_rows_gradient(&w, p, weight, logp, &err), &err);
+        w.keep = false;
+        const int64_t count = w.positions * w.width;
+        float *moved = xcalloc((size_t)count, sizeof *moved);
+        for (int64_t i = 0; i < count; i++) along += (double)direction(i) * (double)w.gradient[i];
+        w.at = w.there;
+        w.replacement = moved;
+        for (int end = 0; end < 2; end++) {
+            for (int64_t i = 0; i < count; i++)
+                moved[i] = w.rows[i] + (float)((end ? eps : -eps) * (double)direction(i));
+            ends[end] = logp_of(env, p, &w, 0);
+        }
+        const double slope = (ends[1] - ends[0]) / (2 * eps);
+        if (!(fabs(slope - along) <= 2e-3 * fabs(slope) + 2e-3) || along == 0)
+            fail_msg("layer %d: the gradient along a direction is %.9g, not %.9g", layers[k], along,
+                     slope);
+        free(moved);
+        layer_rows_close(&w);
+    }
+}
+
+static void gradients_pass_methods_and_adapters(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    ask(&g, "llava-1.5", 2);
+    must(engine_set(g.engine, "adapter", "tests/goldens/llava-1.5/adapters/lora", &err), &err);
+    must(engine_set(g.engine, "norm.align", "on", &err), &err);
+    must(engine_set(g.engine, "prune.score", "uniform", &err), &err);
+    must(engine_set(g.engine, "prune.layer", "1", &err), &err);
+    must(engine_set(g.engine, "ffn.layers", "1-2", &err), &err);
+    must(engine_set(g.engine, "ffn.approx", "skip", &err), &err);
+    run_inside(&g, gradients_are_differences);
+    golden_close(&g);
+}
+
+// --- identities ----------------------------------------------------------------------------------
+
+static double kind_number(const struct results *r, const char *kind, const char *column)
+{
+    return *results_value(r, "attribute.kinds", kind, column);
+}
+
+// Integrated gradients sum to the difference from the baseline; more points come closer. (In a
+// mixture of experts, the log-probability jumps where a row changes its experts.)
+static void integrated_sums_to_the_difference(struct golden *g, int layer, double most)
+{
+    struct results r = { 0 };
+    struct probe_options o = probe_defaults;
+    double gap[2];
+    o.by = "integrated";
+    o.layer = layer;
+    if (!layer) o.words = "picture,question";
+    for (int k = 0; k < 2; k++) {
+        o.steps = k ? 33 : 3;
+        run_probe(g, &probe_attribute, &o, &r);
+        const double must_be = kind_number(&r, "integrated", "must be");
+        gap[k] = fabs(kind_number(&r, "integrated", "sum") - must_be);
+        assert_true(fabs(must_be) > 1e-4);
+        if (k) near(g, "the sum", gap[k], 0, most * fabs(must_be) + 1e-5);
+        results_release(&r);
+    }
+    assert_true(gap[1] < gap[0] || most > 0.01);
+}
+
+// The reference's logit of the answer's first token.
+static double golden_logit(const struct golden *g)
+{
+    return (double)golden_floats(g, "gen.logits")[g->answer.data[0]];
+}
+
+// The parts add up to the logit; heads, and what they read from all positions, to attention.
+static void direct_parts_sum_to_the_logit(struct golden *g)
+{
+    struct results r = { 0 };
+    struct probe_options o = probe_defaults;
+    double parts = 0, heads = 0, attention = 0;
+    o.by = "direct";
+    o.words = "all";
+    o.token = PROBE_TOKEN_NUMBER;
+    run_probe(g, &probe_attribute, &o, &r);
+    const struct result_table *t = results_find(&r, "attribute.direct");
+    for (size_t l = 0; l < t->row_count; l++) {
+        for (int k = 0; k < 3; k++) parts += t->rows[l].value[k];
+        attention += t->rows[l].value[0];
+    }
+    parts += *results_value(&r, "attribute.logit", "embedding", "logit");
+    for (size_t i = 0; i < r.map_count; i++)
+        for (int k = 0;
+             !strcmp(r.maps[i].name, "attribute.heads") && k < r.maps[i].rows * r.maps[i].cols; k++)
+            heads += (double)r.maps[i].values[k];
+    near(g, "the sum of the parts", parts, golden_logit(g), 1e-3);
+    near(g, "the logit", *results_value(&r, "attribute.logit", "the answer", "logit"), parts, 1e-6);
+    near(g, "the heads", heads, attention, 1e-4);
+    near(g, "the positions", kind_number(&r, "direct", "sum"), heads, 1e-4);
+    assert_true(fabs(heads) > 1e-3);
+    results_release(&r);
+}
+
+// --- plain loops ---------------------------------------------------------------------------------
+
+static struct attributing open_kinds(const struct probe_env *env, const char *kinds, bool *at)
+{
+    struct err err = { 0 };
+    struct attributing w = { .env = env, .at = at };
+    must(attributing_open(&w, &err), &err);
+    must(attribution_choose(kinds, w.chosen, &err), &err);
+    return w;
+}
+
+struct written {
+    const struct probe_env *env;
+    double *a; // [L,N,N] mean over heads
+};
+
+static bool written_wants(void *self, const struct site *site, int layer)
+{
+    return site == SITE_ATTN;
+}
+
+static int write_layer(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    const struct written *w = self;
+    const int64_t heads = args->x->shape[0], n = args->x->shape[1];
+    const float *x = args->x->data; // [H,N,N]: the CPU's memory
+    for (int64_t k = 0; k < heads * n * n; k++)
+        w->a[args->layer * n * n + k % (n * n)] += (double)x[k] / (double)heads;
+    return 0;
+}
+
+static void attention_equals_loops(const struct probe_env *env, struct passing *p)
+{
+    const int64_t n = env->sequence->n, from = env->sequence->prompt - 1;
+    const int layers = env->model->decoder.config.layers;
+    struct written w = { env, xcalloc((size_t)(layers * n * n), sizeof(double)) };
+    const struct hook hook = { .wants = written_wants, .run = write_layer, .self = &w };
+    double logp[8], *r = xcalloc((size_t)n, sizeof *r), *next = xcalloc((size_t)n, sizeof *next);
+    double *mean = xcalloc((size_t)n, sizeof *mean);
+    bool *at = xcalloc((size_t)n, sizeof *at);
+    struct err err = { 0 };
+    must(passes_run(p, &hook, 0, logp, &err), &err);
+    for (int64_t q = from; q < n - 1; q++) r[q] = 1 / (double)(n - 1 - from);
+    for (int l = layers; l-- > 0;) {
+        for (int64_t j = 0; j < n; j++) {
+            next[j] = r[j] / 2;
+            for (int64_t i = 0; i < n; i++) next[j] += r[i] / 2 * w.a[(l * n + i) * n + j];
+            for (int64_t q = from; q < n - 1; q++)
+                mean[j] += w.a[(l * n + q) * n + j] / (double)((n - 1 - from) * layers);
+        }
+        memcpy(r, next, (size_t)n * sizeof *r);
+    }
+    for (int64_t i = 0; i < n; i++) at[i] = true;
+    struct attributing kinds = open_kinds(env, "attention,rollout", at);
+    must(attributing_run(&kinds, p, &err), &err);
+    for (int64_t i = 0; i < n; i++) {
+        const double a = kinds.maps[ATTRIBUTION_attention].rows[i];
+        const double b = kinds.maps[ATTRIBUTION_rollout].rows[i];
+        if (!(fabs(a - mean[i]) <= 1e-6 && fabs(b - r[i]) <= 1e-6))
+            fail_msg("row %d: attention %.9g, not %.9g; rollout %.9g, not %.9g", (int)i, a, mean[i],
+                     b, r[i]);
+    }
+    attributing_close(&kinds);
+    free(at);
+    free(mean);
+    free(next);
+    free(r);
+    free(w.a);
+}
+
+// A cell that is occluded after later ones has the number of a pass of its own; Grad-CAM is its
+// formula.
+static void occlusion_and_gradcam_equal_loops(const struct probe_env *env, struct passing *p)
+{
+    const int64_t n = env->sequence->n, width = env->model->decoder.config.hidden;
+    struct err err = { 0 };
+    struct layer_rows w;
+    bool *at = xcalloc((size_t)n, sizeof *at), *one = xcalloc((size_t)n, sizeof *one);
+    int64_t first = 0, count = 0;
+    double logp[8];
+    const float weight[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    while (env->sequence->picture[first] < 0) first++;
+    for (int64_t i = first; i < n && env->sequence->picture[i] == 0; i++) at[i] = true, count++;
+    struct attributing kinds = open_kinds(env, "occlusion,gradcam", at);
+    must(attributing_run(&kinds, p, &err), &err);
+
+    layer_rows_open(&w, env, 0);
+    w.keep = true;
+    const double whole = logp_of(env, p, &w, 0);
+    float *mean = xcalloc((size_t)(n * width), sizeof *mean);
+    for (int64_t k = 0; k < width; k++)
+        for (int64_t i = first; i < first + count; i++)
+            mean[(first + 2) * width + k] += w.rows[i * width + k] / (float)count;
+    one[first + 2] = true;
+    w.at = one, w.replacement = mean;
+    const double loss = whole - logp_of(env, p, &w, 0);
+    const double ours = kinds.maps[ATTRIBUTION_occlusion].rows[first + 2];
+    if (!(fabs(ours - loss) <= 2e-5) || loss == 0)
+        fail_msg("occlusion: %.9g, not %.9g", ours, loss);
+    layer_rows_close(&w);
+
+    layer_rows_open(&w, env, probe_middle(env->model));
+    w.keep = true;
+    must(layer_rows_gradient(&w, p, weight, logp, &err), &err);
+    int above = 0;
+    for (int64_t i = first; i < first + count; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < width; k++) {
+            double a = 0;
+            for (int64_t j = first; j < first + count; j++)
+                a += (double)w.gradient[j * width + k] / (double)count;
+            sum += a * (double)w.rows[i * width + k];
+        }
+        above += sum > 0;
+        if (!(fabs(kinds.maps[ATTRIBUTION_gradcam].rows[i] - fmax(sum, 0)) <= 1e-6))
+            fail_msg("Grad-CAM of row %d: %.9g, not %.9g", (int)i,
+                     kinds.maps[ATTRIBUTION_gradcam].rows[i], fmax(sum, 0));
+    }
+    assert_true(above > 0);
+    layer_rows_close(&w);
+    attributing_close(&kinds);
+    free(mean);
+    free(one);
+    free(at);
+}
+
+static void kinds_equal_identities_and_loops(void **state)
+{
+    static const char *const folders[] = { "llava-1.5", "gemma3", "qwen3-vl", "kimi-vl" };
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        struct golden g;
+        ask(&g, folders[i], 2);
+        run_inside(&g, gradients_are_differences);
+        run_inside(&g, occlusion_and_gradcam_equal_loops);
+        run_inside(&g, attention_equals_loops);
+        integrated_sums_to_the_difference(&g, i == 1, i == 3 ? 0.02 : 5e-3);
+        direct_parts_sum_to_the_logit(&g);
+        golden_close(&g);
+    }
+}
+
+// --- choices -------------------------------------------------------------------------------------
+
+static void fails(struct golden *g, const struct probe_options *o, const char *why)
+{
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct measure_request request = { .probe = &probe_attribute, .options = *o };
+    if (engine_measure(g->engine, &request, &r, &err) == 0 || !strstr(err.text, why))
+        fail_msg("%s: '%s', not '%s'", o->by ? o->by : "-", err.text, why);
+    results_release(&r);
+}
+
+static void what_has_no_attribution_is_refused(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct probe_options o = probe_defaults;
+    ask(&g, "llava-1.5", 2);
+    o.by = "gradient,saliency";
+    fails(&g, &o, "not 'saliency'");
+    o.by = "";
+    fails(&g, &o, "--by is empty");
+    o.by = NULL;
+    o.others = "nowhere";
+    fails(&g, &o, "no picture of 'nowhere'");
+    o.words = "question";
+    fails(&g, &o, "--others needs a visual token");
+    o.words = o.others = NULL;
+    must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
+    must(engine_set(g.engine, "prune.layer", "0", &err), &err);
+    must(engine_set(g.engine, "prune.keep", "0.3", &err), &err);
+    o.by = "integrated";
+    fails(&g, &o, "pruning keeps other tokens");
+    must(engine_set(g.engine, "prune.score", "uniform", &err), &err);
+    o.by = "all";
+    run_probe(&g, &probe_attribute, &o, &r);
+    near(&g, "the sum", kind_number(&r, "integrated", "sum"),
+         kind_number(&r, "integrated", "must be"), 2e-3);
+    assert_int_equal(results_find(&r, "attribute.kinds")->row_count, ATTRIBUTION_COUNT);
+    results_release(&r);
+    golden_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_equal_identities_and_loops),
+        cmocka_unit_test(gradients_pass_methods_and_adapters),
+        cmocka_unit_test(what_has_no_attribution_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
