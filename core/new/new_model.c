@@ -342,17 +342,26 @@ static void draw(const struct job *j, const uint16_t *quantiles, uint64_t offset
     }
 }
 
+// Returns the upper half of a number's bits: its bf16, rounded towards 0.
+static uint16_t bf16_above(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
 static int put_tensor(void *self, struct safetensors_writer *w, int i, struct err *err)
 {
     struct job *j = self;
     const struct shape_tensor *t = &j->tensors[i];
     int64_t count = shape_tensor_count(t);
     if (j->zeros) return safetensors_writer_zeros(w, (uint64_t)count * sizeof *j->piece, err);
-    const uint16_t *quantiles = t->ones ? NULL : find_quantiles(j, t->spread);
+    const uint16_t *quantiles = t->ones || t->each != 0 ? NULL : find_quantiles(j, t->spread);
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
-        if (t->ones)
-            for (int64_t k = 0; k < n; k++) j->piece[k] = 0x3F80; // 1
+        if (t->ones || t->each != 0)
+            for (int64_t k = 0; k < n; k++)
+                j->piece[k] = t->each != 0 ? bf16_above(t->each) : 0x3F80;
         else
             draw(j, quantiles, j->offset + (uint64_t)at, n);
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;

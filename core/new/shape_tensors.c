@@ -3,6 +3,7 @@
 //
 // tests/core/new/new_model.c checks the sums against the parameter counts of transformers' classes
 // at the same sizes.
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,6 +44,10 @@ static void list_requested(void *self, const char *name, int rank, const int64_t
     t.ones = rank == 1 && norm && strstr(name, ".weight");
     if (t.ones && t.part != PART_VISION && a->model->decoder.config.kind->gains_from_1)
         t.ones = false, t.spread = 0; // zeros
+    // Limits of linear layers that limit nothing, and factors of layers.
+    const size_t n = strlen(name);
+    if (!rank && n > 4) t.each = !strcmp(name + n - 4, "_min") ? -FLT_MAX / 2 : FLT_MAX / 2;
+    if (n > 12 && !strcmp(name + n - 12, "layer_scalar")) t.ones = true;
     a->each(a->self, &t);
 }
 

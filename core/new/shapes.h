@@ -54,6 +54,7 @@ struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
     bool ones;     // all ones (the gain of a norm); else random
+    float each;    // value of every element instead; 0: see above
     double spread; // standard deviation of the random values
     int rank;
     int64_t size[WEIGHT_MAX_RANK];

@@ -93,6 +93,41 @@ static enum model_part_kind gemma4_part(const struct model *m, const char *tenso
     return strstr(tensor, "embed_vision.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
+// --- published models ----------------------------------------------------------------------------
+
+#define SLIDING4 \
+    "\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", \"sliding_attention\", "
+#define FIVE          SLIDING4 "\"full_attention\""
+#define SEVEN(layers) layers ", " layers ", " layers ", " layers ", " layers ", " layers ", " layers
+#define SHAPE_CONFIG(text)                                                                     \
+    "{\"architectures\": [\"Gemma4ForConditionalGeneration\"], \"model_type\": \"gemma4\", "   \
+    "\"image_token_id\": 0, \"dtype\": \"bfloat16\", \"tie_word_embeddings\": true, "          \
+    "\"vision_config\": {\"model_type\": \"gemma4_vision\", \"hidden_size\": 768, "            \
+    "\"intermediate_size\": 3072, \"num_hidden_layers\": 16, \"num_attention_heads\": 12, "    \
+    "\"num_key_value_heads\": 12, \"head_dim\": 64, \"patch_size\": 16, "                      \
+    "\"pooling_kernel_size\": 3, \"position_embedding_size\": 10240, \"standardize\": false, " \
+    "\"use_clipped_linears\": true}, \"text_config\": {\"model_type\": \"gemma4_text\", "      \
+    "\"vocab_size\": 262144, \"vocab_size_per_layer_input\": 262144, \"head_dim\": 256, "      \
+    "\"global_head_dim\": 512, \"num_attention_heads\": 8, \"sliding_window\": 512, "          \
+    "\"final_logit_softcapping\": 30.0, \"hidden_size_per_layer_input\": 256, "                \
+    "\"max_position_embeddings\": 131072, \"pad_token_id\": 0, " text "}}"
+#define SHAPE(id, text)                                                                      \
+    {                                                                                        \
+        id, SHAPE_CONFIG(text),                                                              \
+            "{\"image_processor_type\": \"Gemma4ImageProcessor\", \"do_normalize\": false, " \
+            "\"max_soft_tokens\": 280, \"patch_size\": 16, \"pooling_kernel_size\": 3, "     \
+            "\"resample\": 3}",                                                              \
+            262144, 258880, "<|image> <image|> <|turn> <turn|>"                              \
+    }
+
+static const struct family_shape shapes[] = {
+    SHAPE("gemma4-e2b",
+          "\"hidden_size\": 1536, \"intermediate_size\": 6144, \"num_hidden_layers\": 35, "
+          "\"num_key_value_heads\": 1, \"num_kv_shared_layers\": 20, \"use_double_wide_mlp\": "
+          "true, \"layer_types\": [" SEVEN(FIVE) "]"),
+    { 0 },
+};
+
 const struct family family_gemma4 = {
     .name = "gemma4",
     .architectures = (const char *const[]){ "Gemma4ForConditionalGeneration", NULL },
@@ -101,6 +136,7 @@ const struct family family_gemma4 = {
     .configure = gemma4_configure,
     .bind = gemma4_bind,
     .part = gemma4_part,
+    .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|image>",
     .picture_after = "<image|>",
