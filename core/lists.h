@@ -59,7 +59,7 @@
 #define PROBES(X)                                                                                  \
     X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
     X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)                                    \
-    X(lens) X(knockout) X(ablate) X(patch) X(attribute)
+    X(lens) X(knockout) X(ablate) X(patch) X(attribute) X(faithful)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
 #define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks) X(phases) X(lens)

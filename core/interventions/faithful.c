@@ -1,0 +1,431 @@
+// core/interventions/faithful.c -- /faithful: which maps tell the truth. Every kind of attribution,
+// raw and corrected for sinks, is scored
+//   - against the place of an object: pointing game, soft Dice, AUC (core/interventions/faithful.h)
+//   - by deletion and insertion (Petsiuk, Das and Saenko 2018, arXiv 1806.07421): visual tokens are
+//     replaced by the baseline, or kept, from the largest value of the map on; the score is the
+//     area under the answer's probability (geometric mean over its tokens)
+//   - by the sanity check of weights (Adebayo et al. 2018, arXiv 1810.03292): the rank correlation
+//     of the map with that of the model whose last layers are shuffled. A map that hardly changes
+//     when all layers are shuffled does not depend on what the model has learned: it is rejected.
+// Two controls bound the scores: a random map, and the object itself.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/random.h"
+#include "core/interventions/attribution.h"
+#include "core/interventions/faithful.h"
+#include "core/interventions/layer_rows.h"
+#include "core/interventions/shuffled.h"
+#include "core/probes/dice.h"
+#include "core/probes/kit.h"
+#include "core/probes/passes.h"
+
+enum {
+    POINTS = 8, // of a curve, without the first
+    PARTS = 4,  // of the layers that are shuffled one after the other
+    // Maps: the kinds, the kinds corrected, and two controls.
+    RANDOM = 2 * ATTRIBUTION_COUNT,
+    OBJECT,
+    MAPS
+};
+
+static const double survives = 0.5; // rank correlation with the map of shuffled weights
+
+// Scores of a map.
+struct scored {
+    bool shown;
+    float *map; // [S]
+    struct map_score place;
+    double deleted[POINTS + 1], inserted[POINTS + 1]; // probabilities by the share of tokens
+    double kept[PARTS]; // rank correlation with PARTS parts of the layers shuffled; NaN: not tried
+};
+
+struct faithful {
+    const struct probe_env *env;
+    bool *at; // [N] the visual tokens of one picture
+    struct attributing w;
+    float *mask; // [S]
+    struct scored maps[MAPS];
+};
+
+static void faithful_release(void *state)
+{
+    struct faithful *s = state;
+    for (int i = 0; i < MAPS; i++) free(s->maps[i].map);
+    attributing_close(&s->w);
+    free(s->mask);
+    free(s->at);
+    free(s);
+}
+
+// Sets mask[S] to the share of each token's cell that the object covers.
+static void find_mask(struct faithful *s, int picture)
+{
+    struct results cells = { 0 };
+    float *number = probe_values(s->env, 1);
+    for (int64_t i = 0; i < s->env->visual; i++) number[i] = (float)i;
+    probe_maps(s->env, &cells, "faithful", -1, -2, -2, number);
+    for (size_t k = 0; k < cells.map_count; k++) {
+        const struct result_map *m = &cells.maps[k];
+        float *share = xcalloc((size_t)(m->rows * m->cols) + 1, sizeof *share);
+        if (m->picture == picture) dice_mask(s->env, picture, m, share);
+        for (int i = 0; i < m->rows * m->cols && m->picture == picture; i++)
+            if (isfinite(m->values[i])) s->mask[(int64_t)m->values[i]] = share[i];
+        free(share);
+    }
+    free(number);
+    results_release(&cells);
+}
+
+static void *faithful_start(const struct probe_env *env, struct err *err)
+{
+    const struct probe_options *o = env->options;
+    const int picture = o->picture < 0 ? 0 : o->picture;
+    struct faithful *s = xcalloc(1, sizeof *s);
+    int64_t count = 0;
+    s->env = env;
+    s->at = xcalloc((size_t)env->sequence->n + 1, sizeof *s->at);
+    s->mask = xcalloc((size_t)env->visual + 1, sizeof *s->mask);
+    s->w = (struct attributing){ .env = env, .at = s->at };
+    for (int64_t i = 0; i < env->sequence->n; i++)
+        count += s->at[i] = env->sequence->picture[i] == picture;
+    int status = attributing_open(&s->w, err);
+    if (status == 0) status = attribution_choose(o->by, s->w.chosen, err);
+    if (status == 0 && !o->box && !o->mask)
+        status =
+            err_set(err, "/faithful needs the place that the answer is about: --box "
+                         "LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE");
+    if (status == 0 && !count)
+        status = err_set(err, "the prompt does not show picture %d", picture);
+    if (status == 0) {
+        find_mask(s, picture);
+        return s;
+    }
+    faithful_release(s);
+    return NULL;
+}
+
+// --- curves --------------------------------------------------------------------------------------
+
+struct ranked_token {
+    int64_t row;
+    double value;
+};
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct ranked_token *x = a, *y = b;
+    if (x->value != y->value) return x->value < y->value ? 1 : -1;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+// Runs a pass whose rows `replaced` hold the baseline; returns the geometric mean of the
+// probabilities of the answer's tokens.
+static int probability(struct faithful *s, struct passing *p, struct layer_rows *rows,
+                       const bool *replaced, double *to, struct err *err)
+{
+    const struct sequence *q = s->env->sequence;
+    const struct hook hook = layer_rows_hook(rows);
+    double *logp = xcalloc((size_t)(q->n - q->prompt) + 1, sizeof *logp);
+    rows->at = replaced;
+    attribution_progress(&s->w, p);
+    const int status = passes_run(p, &hook, 0, logp, err);
+    *to = exp(attribution_sum(&s->w, logp) / (double)(s->w.end - s->w.first));
+    free(logp);
+    return status;
+}
+
+// Fills both curves of a map: the tokens' rows in `list` [count], the largest first.
+static int draw_curves(struct faithful *s, struct passing *p, struct layer_rows *rows,
+                       const struct ranked_token *list, int64_t count, struct scored *m,
+                       struct err *err)
+{
+    bool *gone = xcalloc((size_t)s->env->sequence->n + 1, sizeof *gone);
+    bool *left = xcalloc((size_t)s->env->sequence->n + 1, sizeof *left);
+    int status = 0;
+    int64_t done = 0;
+    for (int64_t i = 0; i < count; i++) left[list[i].row] = true;
+    for (int k = 0; k <= POINTS && status == 0; k++) {
+        for (; done < (count * k + POINTS / 2) / POINTS; done++) {
+            gone[list[done].row] = true;
+            left[list[done].row] = false;
+        }
+        status = probability(s, p, rows, gone, &m->deleted[k], err);
+        if (status == 0) status = probability(s, p, rows, left, &m->inserted[k], err);
+    }
+    free(gone);
+    free(left);
+    return status;
+}
+
+static int draw_map(struct faithful *s, struct passing *p, struct layer_rows *rows,
+                    struct scored *m, struct err *err)
+{
+    struct ranked_token *list = xcalloc((size_t)s->env->sequence->n + 1, sizeof *list);
+    int64_t count = 0;
+    for (int64_t i = 0; i < s->env->sequence->n; i++) {
+        const double value = s->at[i] ? (double)m->map[s->env->number[i]] : NAN;
+        if (!isnan(value)) list[count++] = (struct ranked_token){ i, value };
+    }
+    qsort(list, (size_t)count, sizeof *list, largest_first);
+    const int status = draw_curves(s, p, rows, list, count, m, err);
+    free(list);
+    return status;
+}
+
+static int draw_all(struct faithful *s, struct passing *p, struct err *err)
+{
+    struct layer_rows rows;
+    const int64_t count = s->env->sequence->n * s->env->model->decoder.config.hidden;
+    float *base = xcalloc((size_t)count + 1, sizeof *base);
+    double whole;
+    layer_rows_open(&rows, s->env, 0);
+    rows.keep = true;
+    int status = probability(s, p, &rows, NULL, &whole, err);
+    rows.keep = false;
+    attribution_baseline(&s->w, rows.rows, rows.there, base);
+    rows.replacement = base;
+    for (int i = 0; i < MAPS && status == 0; i++)
+        if (s->maps[i].shown) status = draw_map(s, p, &rows, &s->maps[i], err);
+    layer_rows_close(&rows);
+    free(base);
+    return status;
+}
+
+// Returns the area under a curve over 0..1, by trapezoids.
+static double area(const double *curve)
+{
+    double sum = (curve[0] + curve[POINTS]) / 2;
+    for (int k = 1; k < POINTS; k++) sum += curve[k];
+    return sum / POINTS;
+}
+
+// --- shuffled weights ----------------------------------------------------------------------------
+
+// Correlates the sizes of the values of two maps [S], as their signs may flip.
+static double correlate(const struct faithful *s, const float *a, const float *b)
+{
+    struct point *points = xcalloc((size_t)s->env->visual + 1, sizeof *points);
+    size_t count = 0;
+    for (int64_t i = 0; i < s->env->visual; i++)
+        points[count++] = (struct point){ fabs((double)a[i]), fabs((double)b[i]) };
+    const double r = rank_correlation(points, count);
+    free(points);
+    return r;
+}
+
+// Runs all kinds with the last parts of the layers shuffled, and compares their maps.
+static int shuffle_part(struct faithful *s, struct passing *p, int part, struct err *err)
+{
+    const int layers = s->env->model->decoder.config.layers;
+    const int from = layers - (layers * (part + 1) + PARTS - 1) / PARTS;
+    struct shuffled other;
+    struct probe_env env = *s->env;
+    struct attributing w = { .env = &env, .at = s->at, .done = s->w.done, .all = s->w.all };
+    if (shuffled_open(&other, s->env->model, s->env->backend, from, err) < 0) return -1;
+    env.model = &other.model;
+    passes_use(p, &other.model);
+    memcpy(w.chosen, s->w.chosen, sizeof w.chosen);
+    int status = attributing_open(&w, err);
+    if (status == 0) status = attributing_run(&w, p, err);
+    float *map = probe_values(s->env, 1);
+    for (int k = 0; k < ATTRIBUTION_COUNT && status == 0; k++) {
+        if (!w.chosen[k]) continue;
+        attributing_map(&w, w.maps[k].rows, map);
+        s->maps[k].kept[part] = correlate(s, s->maps[k].map, map);
+    }
+    s->w.done = w.done;
+    free(map);
+    attributing_close(&w);
+    passes_use(p, NULL);
+    shuffled_close(&other);
+    return status;
+}
+
+// --- the passes ----------------------------------------------------------------------------------
+
+static float *show(struct faithful *s, int map)
+{
+    struct scored *m = &s->maps[map];
+    m->shown = true;
+    m->map = probe_values(s->env, 1);
+    for (int k = 0; k < PARTS; k++) m->kept[k] = NAN;
+    return m->map;
+}
+
+// Copies the measured maps, and adds the controls.
+static void show_maps(struct faithful *s)
+{
+    const struct sequence *q = s->env->sequence;
+    double *corrected = xcalloc((size_t)q->n + 1, sizeof *corrected);
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++) {
+        if (!s->w.chosen[k]) continue;
+        attributing_map(&s->w, s->w.maps[k].rows, show(s, k));
+        if (!s->w.others) continue;
+        attributing_correct(&s->w, k, corrected);
+        attributing_map(&s->w, corrected, show(s, ATTRIBUTION_COUNT + k));
+    }
+    float *random = show(s, RANDOM), *object = show(s, OBJECT);
+    for (int64_t i = 0; i < q->n; i++) {
+        const int32_t token = s->env->number[i];
+        if (!s->at[i]) continue;
+        random[token] = (float)random_unit(42, RANDOM_SAMPLE, (uint64_t)token);
+        object[token] = s->mask[token];
+    }
+    for (int i = 0; i < MAPS; i++)
+        if (s->maps[i].shown) s->maps[i].place = map_score(s->maps[i].map, s->mask, s->env->visual);
+    free(corrected);
+}
+
+static int faithful_passes(void *state, struct passing *p, struct err *err)
+{
+    struct faithful *s = state;
+    const char *others = s->env->options->others;
+    int status = attributing_run(&s->w, p, err);
+    if (status == 0 && others) status = attributing_others(&s->w, p, others, err);
+    if (status == 0) show_maps(s);
+    if (status == 0) status = draw_all(s, p, err);
+    for (int part = 0; part < PARTS && status == 0; part++) status = shuffle_part(s, p, part, err);
+    return status;
+}
+
+// --- results -------------------------------------------------------------------------------------
+
+static char *name_of(int map)
+{
+    if (map == RANDOM) return xstrdup("a random map");
+    if (map == OBJECT) return xstrdup("the object itself");
+    return map < ATTRIBUTION_COUNT
+               ? xstrdup(attribution_kinds[map].name)
+               : xasprintf("%s, corrected", attribution_kinds[map - ATTRIBUTION_COUNT].name);
+}
+
+// A table of one of the curves: a column for each map.
+static void put_curves(const struct faithful *s, struct results *r, const char *table,
+                       bool deletion)
+{
+    struct buf columns = { 0 };
+    buf_puts(&columns, "share of tokens");
+    for (int i = 0; i < MAPS; i++) {
+        char *name = name_of(i);
+        if (s->maps[i].shown) buf_printf(&columns, "|%s", name);
+        free(name);
+    }
+    struct result_table *t = results_table(r, table, columns.data);
+    buf_release(&columns);
+    t->curve = true;
+    for (int k = 0; k <= POINTS; k++) {
+        double *v = result_row(t, "%g", (double)k / POINTS);
+        for (int i = 0; i < MAPS; i++)
+            if (s->maps[i].shown) *v++ = deletion ? s->maps[i].deleted[k] : s->maps[i].inserted[k];
+    }
+}
+
+static void note_rejected(struct results *r, const double *kept)
+{
+    struct buf names = { 0 };
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++)
+        if (kept[k] > survives)
+            buf_printf(&names, "%s%s", names.length ? ", " : "", attribution_kinds[k].name);
+    if (names.length)
+        results_note(r,
+                     "rejected: %s (shuffling the weights of all layers hardly changes the map: "
+                     "rank correlation above %g)",
+                     names.data, survives);
+    buf_release(&names);
+}
+
+static int faithful_finish(void *state, struct results *r, struct err *err)
+{
+    const struct faithful *s = state;
+    struct result_table *t = results_table(
+        r, "faithful", "map|pointing|soft Dice|AUC|deletion|insertion|rank correlation");
+    double kept[ATTRIBUTION_COUNT];
+    for (int i = 0; i < MAPS; i++) {
+        const struct scored *m = &s->maps[i];
+        char *name = name_of(i);
+        if (m->shown) {
+            double *v = result_row(t, "%s", name);
+            v[0] = m->place.pointing, v[1] = m->place.dice, v[2] = m->place.auc;
+            v[3] = area(m->deleted), v[4] = area(m->inserted), v[5] = m->kept[PARTS - 1];
+        }
+        free(name);
+    }
+    put_curves(s, r, "faithful.deletion", true);
+    put_curves(s, r, "faithful.insertion", false);
+    t = results_table(r, "faithful.sanity", "map|last quarter|last half|three quarters|all layers");
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++) {
+        kept[k] = s->w.chosen[k] ? s->maps[k].kept[PARTS - 1] : NAN;
+        if (!s->w.chosen[k]) continue;
+        memcpy(result_row(t, "%s", attribution_kinds[k].name), s->maps[k].kept,
+               sizeof s->maps[k].kept);
+    }
+    note_rejected(r, kept);
+    return 0;
+}
+
+// --- over a data set: the verdict on the means ---------------------------------------------------
+
+static void *verdict_start(void)
+{
+    return xcalloc(ATTRIBUTION_COUNT, sizeof(struct tally));
+}
+
+static void verdict_add(void *data, const void *state)
+{
+    const struct faithful *s = state;
+    struct tally *t = data;
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++)
+        if (s->w.chosen[k] && isfinite(s->maps[k].kept[PARTS - 1]))
+            tally_add(&t[k], s->maps[k].kept[PARTS - 1]);
+}
+
+static void verdict_finish(void *data, struct results *r)
+{
+    const struct tally *t = data;
+    double kept[ATTRIBUTION_COUNT];
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++) kept[k] = tally_mean(&t[k]);
+    note_rejected(r, kept);
+    free(data);
+}
+
+static const struct result_kind faithful_results[] = {
+    { "faithful", .unit = "score" },
+    { "faithful.deletion", .unit = "probability of the answer" },
+    { "faithful.insertion", .unit = "probability of the answer" },
+    { "faithful.sanity", .unit = "rank correlation" },
+    { 0 },
+};
+
+const struct probe probe_faithful = {
+    .name = "faithful",
+    .also = "faithfulness scoreboard explanation pointing game insertion deletion sanity check "
+            "randomisation benchmark saliency measure",
+    .usage = "/faithful [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE [--boxes]] "
+             "[--by KIND,...] [--layer K] [--token answer|N] [--zero | --mean] [--steps N] "
+             "[--others DIR] [--picture I]" PROBE_USAGE,
+    .help = "Scoreboard of maps: do they show the object, and what the answer depends on?",
+    .details =
+        "Scores every kind of /attribute (--by: some), and with --others DIR each map corrected\n"
+        "for sinks, beside a random map and the object itself:\n"
+        "  pointing          share of the largest cell that the object covers\n"
+        "  soft Dice, AUC    overlap with the object; chance to rank its points higher\n"
+        "  deletion          area under the answer's probability while visual tokens become the\n"
+        "                    baseline, the largest first; smaller is better\n"
+        "  insertion         the same while they appear; larger is better\n"
+        "  rank correlation  of the map with that of the model whose layers are all shuffled;\n"
+        "                    above 0.5 the map is rejected\n"
+        "With --data, the object is what a sample's text names; faithful.interval (--csv) has 95%\n"
+        "intervals of the means." PROBE_DETAILS,
+    .results = faithful_results,
+    .pictures = true,
+    .answer = true,
+    .start = faithful_start,
+    .release = faithful_release,
+    .passes = faithful_passes,
+    .finish = faithful_finish,
+    .data_start = verdict_start,
+    .data_add = verdict_add,
+    .data_finish = verdict_finish,
+};

@@ -1,0 +1,29 @@
+// core/interventions/shuffled.h -- a copy of a model whose last layers have shuffled weights: the
+// rows of each matrix of attention and FFN in random order. Each matrix keeps its numbers, dtype
+// and blocks, but what the layer has learned is gone.
+//
+//   struct shuffled s;
+//   if (shuffled_open(&s, model, backend, from, &err) < 0) ...   // layers from .. L-1
+//   ... passes with &s.model ...
+//   shuffled_close(&s);
+//
+// Everything else is borrowed from the model, adapters included.
+#ifndef CORE_INTERVENTIONS_SHUFFLED_H
+#define CORE_INTERVENTIONS_SHUFFLED_H
+
+#include "core/model/model.h"
+
+struct shuffled {
+    struct model model;
+    const struct backend *backend;
+    void **memory;             // [count] the shuffled matrices
+    const struct backend **of; // [count] the backends that hold them
+    size_t count, capacity, of_capacity;
+};
+
+// -1 if memory is short; then nothing needs to be closed.
+int shuffled_open(struct shuffled *s, const struct model *m, const struct backend *backend,
+                  int from, struct err *err);
+void shuffled_close(struct shuffled *s);
+
+#endif

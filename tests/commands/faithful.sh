@@ -1,0 +1,27 @@
+# tests/commands/faithful.sh -- /faithful (core/interventions/faithful.c): scores, controls, curves, data sets.
+. tests/commands/common.bash
+
+vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+world=$work/world
+lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/000000.png" 'What is in the picture?' \
+    "/faithful --by gradient --box 0,0,48,48 --csv $work/f.csv" /regen \
+    "/faithful --by attention --others $world/pictures --data $world/questions.json --objects $world/objects.jsonl --limit 2 --given --csv $work/g.csv"
+check "no error" 'select(.event == "error").message' ""
+same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
+check "the scoreboard has controls" 'select(.event == "table" and .name == "faithful") | [.rows[] | .[0]] | join("; ")' \
+    "gradient; a random map; the object itself
+attention; attention, corrected; a random map; the object itself"
+same "the object finds itself" "$(awk -F, '/the object itself/ { print $2, $3, $4 }' "$work/f-faithful.csv")" "1 1 1"
+same "no tokens, all tokens" "$(awk -F, 'NR == 2 { a = $2 } END { print (a != $2), ($2 == $3) }' "$work/f-faithful.deletion.csv")" "1 1"
+[ -s "$work/g-faithful.interval.csv" ] || fail "no intervals"
+
+session "refusals" demo/model <<E
+> /image demo/pictures/scene-1.png
+...
+> Where is the red circle?
+...
+> /faithful
+error: /faithful needs the place that the answer is about: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
+> /faithful --by saliency --box 0,0,9,9
+error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
+E
