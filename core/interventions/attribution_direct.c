@@ -87,9 +87,9 @@ static int project_back(struct direct *d, struct graph *g, int layer)
     if (u && w->after.data) u = op_scale_columns(g, u, op_widen(g, graph_weight(&w->after)));
     if (!slope) graph_fail(g, "out of memory for the gradient of the heads");
     g->tape = &tape;
-    if (graph_ok(g)) x->grad = slope;
+    if (graph_ok(g) && slope) x->grad = slope;
     struct tensor *y = graph_ok(g) ? linear_forward(g, x, o) : NULL;
-    if (y && tape_seed(g, y, u) == 0 && tape_backward(g) == 0)
+    if (y && slope && tape_seed(g, y, u) == 0 && tape_backward(g) == 0)
         g->backend->download(d->back, slope->data, (size_t)(d->tokens * in) * sizeof *d->back);
     g->tape = former;
     tape_release(&tape);
