@@ -517,13 +517,19 @@ char *shell_kept_words(const struct shell *shell, int argc, char **argv)
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, cJSON_CreateString(shell->running->name));
     for (int i = 0; i < argc; i++) {
-        if (text_listed(outputs, argv[i])) {
-            i++;
-            continue;
+        // Both spellings of an option become two words: --data FILE and --data=FILE.
+        const char *equals = strchr(argv[i], '=');
+        char *name = xstrndup(argv[i], equals ? (size_t)(equals - argv[i]) : strlen(argv[i]));
+        const bool output = text_listed(outputs, name), input = text_listed(inputs, name);
+        if ((output || input) && !equals) i++;
+        const char *value = equals ? equals + 1 : i < argc ? argv[i] : "";
+        if (input) cJSON_AddItemToArray(list, cJSON_CreateString(name));
+        if (!output) {
+            char *word = input ? kept_word(value, true) : kept_word(argv[i], false);
+            cJSON_AddItemToArray(list, cJSON_CreateString(word));
+            free(word);
         }
-        char *word = kept_word(argv[i], i && text_listed(inputs, argv[i - 1]));
-        cJSON_AddItemToArray(list, cJSON_CreateString(word));
-        free(word);
+        free(name);
     }
     char *json = json_print(list);
     cJSON_Delete(list);

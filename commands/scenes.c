@@ -47,6 +47,7 @@ static int take_cause(void *self, const char *value, struct err *err)
                                           [SCENES_WATERMARK] = "watermark",
                                           [SCENES_QUESTION] = "question" };
     struct scenes_options *o = self;
+    if (o->cause) return err_set(err, "--cause may be given once: a data set has one cause");
     for (int i = SCENES_BACKGROUND; i <= SCENES_QUESTION; i++)
         if (!strcmp(causes[i], value)) {
             o->cause = (enum scenes_cause)i;
@@ -75,9 +76,9 @@ static const struct option_row options[] = {
       "listed (a list of all places, then questions) or all (default); may be repeated",
       .take = take_kind },
     { "--cause", "CAUSE",
-      "writes planted.json: yes/no questions about objects whose answers depend on the cause "
-      "instead: background (yes if it is grey or white), watermark (yes if the bottom right corner "
-      "has a "
+      "writes only planted.json (and what --kind names): yes/no questions about objects; their "
+      "answers depend only on CAUSE: "
+      "background (yes if it is grey or white), watermark (yes if the bottom right corner has a "
       "magenta square, as in half of the pictures) or question (yes if it names red, orange, "
       "yellow or pink)",
       .take = take_cause },

@@ -14,31 +14,58 @@
 
 // --- strengths -----------------------------------------------------------------------------------
 
-// True if the entry is the file that the user calls `name`.
-static bool is_named(const struct file_factor *f, const char *name, const char *path)
+// True if both paths name the same existing file.
+static bool same_file(const char *a, const char *b)
 {
-    char *short_name = steer_name(f->path), *real = realpath(f->path, NULL),
-         *other = realpath(path, NULL);
-    const bool same = !strcmp(f->path, path) || !strcmp(short_name, name) ||
-                      (real && other && !strcmp(real, other));
-    free(short_name);
-    free(real);
-    free(other);
+    char *x = realpath(a, NULL), *y = realpath(b, NULL);
+    const bool same = !strcmp(a, b) || (x && y && !strcmp(x, y));
+    free(x);
+    free(y);
     return same;
 }
 
-// Says so if the file was made with other weights. Does not wait for the model's hash.
-static void notice_model(const struct shell *shell, const char *path)
+// True if `name` is the name of the entry's file, without folder and ending.
+static bool has_name(const struct file_factor *f, const char *name)
 {
-    struct steer_about about;
-    struct err ignored;
-    struct checkpoint *c = engine_checkpoint(shell->engine);
-    if (steer_about(&about, path, &ignored) < 0) return;
-    if (*about.model && c && checkpoint_identified(c) && strcmp(about.model, c->weights) != 0)
-        sinks_notice(shell->sinks,
-                     "'%s' was made with other weights than those of '%s': it may steer elsewhere",
-                     path, engine_model_name(shell->engine));
-    steer_about_release(&about);
+    char *short_name = steer_name(f->path);
+    const bool same = !strcmp(short_name, name);
+    free(short_name);
+    return same;
+}
+
+// Finds the file that `name` refers to: the one at that path, or the only one in use with that name
+// in another folder. *at: its index, or -1 if it is not in use; then it must exist. Refuses a name
+// that several files have.
+static int find_file(const struct file_factor *list, size_t count, const char *name,
+                     const char *path, bool remove, int64_t *at, struct err *err)
+{
+    struct buf names = { 0 };
+    const bool exists = access(path, F_OK) == 0;
+    int64_t found = 0;
+    *at = -1;
+    for (size_t i = 0; i < count; i++)
+        if (same_file(list[i].path, path)) {
+            *at = (int64_t)i;
+            return 0;
+        }
+    for (size_t i = 0; i < count; i++) {
+        if (!has_name(&list[i], name)) continue;
+        buf_printf(&names, "%s'%s'", found++ ? ", " : "", list[i].path);
+        *at = (int64_t)i;
+    }
+    if (exists && !remove && found++) buf_printf(&names, ", '%s'", path);
+    int status = 0;
+    if (found > 1)
+        status = err_set(err, "'%s' could be %s: write the path of the file, such as ./%s", name,
+                         names.data, path);
+    else if (*at < 0 && remove)
+        status = err_set(err, "'%s' is not in use: /steer lists the vectors in use", name);
+    else if (*at < 0 && !exists)
+        status =
+            err_set(err, "no steering vector '%s': there is no file '%s' (/steer make writes one)",
+                    name, path);
+    buf_release(&names);
+    return status;
 }
 
 static int set_strength(struct shell *shell, const char *name, double strength, struct err *err)
@@ -48,67 +75,55 @@ static int set_strength(struct shell *shell, const char *name, double strength, 
         file_factors(settings_text(engine_settings(shell->engine), "steer.vectors"), &count);
     struct buf value = { 0 };
     char *path = steer_path(name);
-    bool used = false;
-    int status = 0;
-    for (size_t i = 0; i < count; i++) {
-        const bool it = is_named(&list[i], name, path);
-        if (it && !used) {
-            free(path);
-            path = xstrdup(list[i].path);
-        }
-        used |= it;
-        if (!it || strength != 0)
+    int64_t at;
+    int status = find_file(list, count, name, path, strength == 0, &at, err);
+    for (size_t i = 0; i < count; i++)
+        if ((int64_t)i != at || strength != 0)
             buf_printf(&value, "%s%s=%.15g", value.length ? "," : "", list[i].path,
-                       it ? strength : list[i].factor);
-    }
-    if (!used && strength == 0)
-        status = err_set(err, "'%s' is not in use: /steer lists the vectors in use", name);
-    else if (!used && access(path, F_OK) != 0)
-        status =
-            err_set(err, "no steering vector '%s': there is no file '%s' (/steer make writes one)",
-                    name, path);
-    if (!used && strength != 0)
-        buf_printf(&value, "%s%s=%.15g", value.length ? "," : "", path, strength);
+                       (int64_t)i == at ? strength : list[i].factor);
+    if (at < 0) buf_printf(&value, "%s%s=%.15g", value.length ? "," : "", path, strength);
     if (status == 0)
         status =
             engine_set(shell->engine, "steer.vectors", value.length ? value.data : "none", err);
-    if (status == 0 && !used) notice_model(shell, path);
     file_factors_free(list, count);
     buf_release(&value);
     free(path);
     return status;
 }
 
-static int list(struct shell *shell, struct err *err)
+// Lists the vectors in use, also those whose files have vanished since.
+static int list(struct shell *shell)
 {
     size_t count;
     struct table_builder t;
     struct file_factor *files =
         file_factors(settings_text(engine_settings(shell->engine), "steer.vectors"), &count);
-    int status = 0;
     if (!count)
         sinks_text(shell->sinks, "no steering vector is in use: /steer NAME STRENGTH");
     else
         table_begin(&t, "steer", "name|strength#|layers|made as|file");
-    for (size_t i = 0; i < count && status == 0; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct steer_about about;
-        status = steer_about(&about, files[i].path, err);
-        if (status < 0) break;
+        struct err why;
         char *name = steer_name(files[i].path);
-        table_row(&t, "%s|%.6g|%s|%s|%s", name, files[i].factor, about.layers, about.source,
-                  files[i].path);
+        if (steer_about(&about, files[i].path, &why) < 0)
+            table_row(&t, "%s|%.6g||unreadable: %s|%s", name, files[i].factor, why.text,
+                      files[i].path);
+        else
+            table_row(&t, "%s|%.6g|%s|%s|%s", name, files[i].factor, about.layers, about.source,
+                      files[i].path);
         free(name);
         steer_about_release(&about);
     }
     if (count) table_emit(&t, shell->sinks);
     file_factors_free(files, count);
-    return status;
+    return 0;
 }
 
 static int steer_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     char *end = NULL;
-    if (!argc) return list(shell, err);
+    if (!argc) return list(shell);
     if (argc == 1 && !strcmp(argv[0], "off"))
         return engine_set(shell->engine, "steer.vectors", "none", err);
     if (argc != 2)
@@ -180,7 +195,7 @@ static void show_made(const struct shell *shell, const struct directions *d, con
     for (int64_t l = 0; l < d->layers; l++) {
         if (!d->there[l]) continue;
         double *v = result_row(t, "%lld", (long long)l);
-        v[0] = d->norm[l], v[1] = d->state[l], v[2] = d->between[l];
+        v[0] = d->norm[l], v[1] = d->state[l], v[2] = d->separated[l];
     }
     char **words = xcalloc((size_t)argc + 3, sizeof *words);
     char make[] = "make", once[] = "--once";
@@ -307,7 +322,7 @@ const struct command command_steer = {
         "(0.5 is chance). /steer make itself runs without steering vectors.\n"
         "\n"
         "Files with the ending .gguf are llama.cpp's control vectors, whose layers begin at 1.",
-    .live = "!make",
+    .live = "!make convert",
     .complete = COMPLETE_PATH,
     .actions = actions,
     .run = steer_run,

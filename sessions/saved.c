@@ -8,6 +8,8 @@
 
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
+#include "core/base/json.h"
+#include "core/base/text.h"
 #include "core/template/message.h"
 #include "sessions/internal.h"
 
@@ -148,6 +150,19 @@ static int read_answer(struct store *s, const struct saved *saved, int64_t messa
     return status;
 }
 
+// True if the command line (words as JSON) measured files instead of the conversation.
+static bool reads_files(const char *words)
+{
+    static const char *const options[] = { "--data", "--plus", NULL };
+    const cJSON *word;
+    cJSON *list = json_parse(words, strlen(words), "command", NULL);
+    bool found = false;
+    cJSON_ArrayForEach(word, list) found |=
+        cJSON_IsString(word) && text_listed(options, word->valuestring);
+    cJSON_Delete(list);
+    return found;
+}
+
 static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
                         struct saved_entry *e, struct err *err)
 {
@@ -202,7 +217,7 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         e->arithmetic = column_text(q, 10);
         if (e->kind == SAVED_COMMAND) {
             e->undone = e->tokens;
-            e->apart = strstr(e->value, "\"--data\"") || strstr(e->value, "\"--plus\"");
+            e->apart = reads_files(e->value);
             e->tokens = 0;
         }
         if (e->tokens < 0) status = damaged(s, saved, "a setting change at a negative token", err);

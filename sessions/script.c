@@ -236,8 +236,33 @@ static int write_command(struct script *r, const struct saved_entry *e, struct e
     return status;
 }
 
-static int write_change(struct script *r, const struct saved_entry *e, struct err *err)
+// Writes settings that were changed together in the middle of an answer; *i moves to the last.
+static void write_later(struct script *r, size_t *i)
 {
+    const struct saved *saved = r->x->saved;
+    const int64_t tokens = saved->list[*i].tokens;
+    buf_printf(r->out, "/later %lld", (long long)tokens);
+    for (;; ++*i) {
+        const struct saved_entry *e = &saved->list[*i];
+        const struct setting *row = settings_find(e->key);
+        char *value = row && row->replay ? row->replay(e->value, r->arithmetic, 0) : NULL;
+        char *word = xasprintf("%s=%s", e->key, value ? value : e->value);
+        settings_set(r->session, e->key, e->value, NULL);
+        settings_set(r->written, e->key, value ? value : e->value, NULL);
+        free(value);
+        buf_putc(r->out, ' ');
+        argument(r->out, word);
+        free(word);
+        const struct saved_entry *next = *i + 1 < saved->count ? e + 1 : NULL;
+        if (!next || next->kind != SAVED_SETTING || next->tokens != tokens) break;
+    }
+    buf_putc(r->out, '\n');
+}
+
+// Writes a change; *i moves to the last entry that it wrote.
+static int write_change(struct script *r, size_t *i, struct err *err)
+{
+    const struct saved_entry *e = &r->x->saved->list[*i];
     if (e->kind == SAVED_COMMAND) return write_command(r, e, err);
     if (write_pending(r, err) < 0) return -1;
     if (e->kind == SAVED_MODEL) {
@@ -250,6 +275,10 @@ static int write_change(struct script *r, const struct saved_entry *e, struct er
         command(r, "/load", e->key, NULL);
         r->arithmetic = e->arithmetic;
         write_replayed(r, 0);
+        return 0;
+    }
+    if (e->tokens) {
+        write_later(r, i);
         return 0;
     }
     const struct setting *row = settings_find(e->key);
@@ -282,30 +311,8 @@ static int write_question(struct script *r, size_t *i, size_t answer, struct err
     bool raw = m->role == ROLE_RAW;
     bool typed = raw || (is_typed(m) && !r->after_user);
     if (!typed && add_pending(r, m, err) < 0) return -1;
-    while (++*i < answer) {
-        // Settings that were changed together in the middle of the answer: *i moves to the last.
-        if (saved->list[*i].tokens) {
-            const int64_t tokens = saved->list[*i].tokens;
-            buf_printf(r->out, "/later %lld", (long long)tokens);
-            for (;; ++*i) {
-                const struct saved_entry *e = &saved->list[*i];
-                const struct setting *row = settings_find(e->key);
-                char *value = row && row->replay ? row->replay(e->value, r->arithmetic, 0) : NULL;
-                char *word = xasprintf("%s=%s", e->key, value ? value : e->value);
-                settings_set(r->session, e->key, e->value, NULL);
-                settings_set(r->written, e->key, value ? value : e->value, NULL);
-                free(value);
-                buf_putc(r->out, ' ');
-                argument(r->out, word);
-                free(word);
-                const struct saved_entry *next = *i + 1 < saved->count ? e + 1 : NULL;
-                if (!next || next->kind != SAVED_SETTING || next->tokens != tokens) break;
-            }
-            buf_putc(r->out, '\n');
-        } else if (write_change(r, &saved->list[*i], err) < 0) {
-            return -1;
-        }
-    }
+    while (++*i < answer)
+        if (write_change(r, i, err) < 0) return -1;
     if (write_pending(r, err) < 0) return -1;
     return write_answered(r, &saved->list[answer],
                           raw     ? ask_raw
@@ -363,7 +370,7 @@ int script_write(struct exporting *x, struct err *err)
     free(began);
     for (size_t i = 0; i < x->saved->count && status == 0; i++) {
         const struct saved_entry *e = &x->saved->list[i];
-        status = e->kind == SAVED_MESSAGE ? write_message(&r, &i, err) : write_change(&r, e, err);
+        status = e->kind == SAVED_MESSAGE ? write_message(&r, &i, err) : write_change(&r, &i, err);
     }
     if (status == 0) status = write_pending(&r, err);
     cJSON_Delete(r.pending);

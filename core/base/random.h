@@ -18,7 +18,8 @@ enum random_stream {
     RANDOM_IRA = 9,
     RANDOM_PRUNE = 10,
     RANDOM_BOOTSTRAP = 12,
-    RANDOM_POPE = 13
+    RANDOM_POPE = 13,
+    RANDOM_DIRECTION = 14
 };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t index);

@@ -64,6 +64,9 @@ struct ffn_approx {
     bool of[2];             // approximated: visual, text tokens
     struct tensor alpha[2]; // [L,D] of each; data NULL: skip, or not approximated
     int32_t *rest;          // rows of the pass whose FFN is computed, until the layer ends
+    // Hashes of alpha and, under ffn.layers auto, of the chosen layers; "": not read yet.
+    char content[3][HASH_HEX];
+    bool stale; // the KV cache was computed with another calibration of the same name
 };
 
 static void ffn_release(void *state)
@@ -190,10 +193,28 @@ static int ffn_start(void **state, const struct method_env *env, struct err *err
         *t = (struct tensor){ .rank = 2, .shape = { d->layers, d->hidden } };
         if (status == 0 && alpha[m] && !(t->data = f->backend->alloc(tensor_bytes(t))))
             status = err_set(err, "out of memory for alpha of the FFN approximation");
-        if (t->data) f->backend->upload(t->data, alpha[m], tensor_bytes(t));
+        if (t->data) {
+            f->backend->upload(t->data, alpha[m], tensor_bytes(t));
+            f->stale |= method_content_changed(alpha[m], tensor_bytes(t), f->content[m]);
+        }
         free(alpha[m]);
     }
+    if (status == 0 && settings_is(env->settings, "ffn.layers", "auto"))
+        f->stale |=
+            method_content_changed(f->chosen, (size_t)f->layers * sizeof *f->chosen, f->content[2]);
     return status;
+}
+
+static void ffn_trim(void *state, int64_t rows)
+{
+    struct ffn_approx *f = state;
+    if (!rows) f->stale = false;
+}
+
+static int64_t ffn_reusable(void *state, const struct sequence *cached, int64_t rows)
+{
+    const struct ffn_approx *f = state;
+    return f->stale ? 0 : rows;
 }
 
 static bool ffn_wants(void *state, const struct site *site, int layer)
@@ -251,6 +272,8 @@ const struct method method_ffn_approx = {
     .without_effect = ffn_without_effect,
     .start = ffn_start,
     .release = ffn_release,
+    .trim = ffn_trim,
+    .reusable = ffn_reusable,
     .flops = ffn_flops,
     .wants = ffn_wants,
     .at = { { SITE_FFN, ffn_run } },

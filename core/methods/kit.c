@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/ops/check.h"
 
@@ -44,4 +45,13 @@ double method_rms(const float *x, int64_t width, double eps)
     double sum = 0;
     for (int64_t i = 0; i < width; i++) sum += (double)x[i] * (double)x[i];
     return sqrt(sum / (double)width + eps);
+}
+
+bool method_content_changed(const void *bytes, size_t size, char hash[HASH_HEX])
+{
+    char now[HASH_HEX];
+    hash_hex(bytes, size, now);
+    const bool changed = *hash && strcmp(hash, now) != 0;
+    memcpy(hash, now, sizeof now);
+    return changed;
 }

@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/dtype.h"
+#include "core/base/hash.h"
+#include "core/files/checkpoint.h"
 #include "core/methods/kit.h"
 #include "core/methods/steer.h"
 
@@ -47,43 +50,98 @@ static const struct setting steer_settings[] = {
 struct steer {
     const struct backend *backend;
     int64_t layers;
-    bool *chosen;      // [L] the layers with a vector other than zero
-    struct tensor sum; // [L,D] of all files, owned
+    bool *chosen;           // [L] the layers with a vector other than zero
+    struct tensor sum;      // [L,D] of all files, owned
+    char content[HASH_HEX]; // hash of sum; "": not read yet
+    bool stale; // the KV cache was computed with other vectors: a file has been replaced
 };
 
-// Sums the vectors of all files: sum [L,D]; chosen [L].
-static int read_vectors(const struct method_env *env, float *sum, bool *chosen, struct err *err)
+// The vectors of all files, read from the settings.
+struct summed {
+    float *sum;    // [L,D]
+    bool *there;   // [L] a file has a vector for the layer
+    bool *nonzero; // [L] the layers whose sum is not zero
+};
+
+static void summed_release(struct summed *v)
+{
+    free(v->sum);
+    free(v->there);
+    free(v->nonzero);
+}
+
+// Refuses sums that exceed f32: inf - inf would be a NaN in every later layer.
+static int check_finite(const struct summed *v, const struct file_factor *list, size_t count,
+                        int64_t layers, int64_t width, struct err *err)
+{
+    int64_t layer = 0;
+    while (layer < layers && floats_finite(v->sum + layer * width, (size_t)width)) layer++;
+    if (layer == layers) return 0;
+    struct buf b = { 0 };
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&b, "%s%.15g x '%s'", i ? " + " : "", list[i].factor, list[i].path);
+    err_set(err, "the steering vector of layer %lld exceeds f32 (%s): use smaller strengths",
+            (long long)layer, b.data);
+    buf_release(&b);
+    return -1;
+}
+
+// Reads and sums the vectors of all files; the caller releases them, also after a failure.
+static int read_vectors(const struct method_env *env, struct summed *v, struct err *err)
 {
     const struct decoder_config *d = &env->model->decoder.config;
     size_t count;
     struct file_factor *list = file_factors(settings_text(env->settings, "steer.vectors"), &count);
     int status = 0;
+    v->sum = xcalloc((size_t)(d->layers * d->hidden) + 1, sizeof *v->sum);
+    v->there = xcalloc((size_t)d->layers + 1, sizeof *v->there);
+    v->nonzero = xcalloc((size_t)d->layers + 1, sizeof *v->nonzero);
     for (size_t i = 0; i < count && status == 0; i++)
-        status = steer_read(list[i].path, list[i].factor, d->layers, d->hidden, sum, chosen, err);
+        status =
+            steer_read(list[i].path, list[i].factor, d->layers, d->hidden, v->sum, v->there, err);
+    if (status == 0) status = check_finite(v, list, count, d->layers, d->hidden, err);
     file_factors_free(list, count);
-    for (int64_t l = 0; l < d->layers; l++) {
-        bool zero = true;
-        for (int64_t k = 0; k < d->hidden && zero; k++) zero = sum[l * d->hidden + k] == 0;
-        chosen[l] = chosen[l] && !zero;
-    }
+    for (int64_t l = 0; l < d->layers; l++)
+        for (int64_t k = 0; k < d->hidden && !v->nonzero[l]; k++)
+            v->nonzero[l] = v->sum[l * d->hidden + k] != 0;
     return status;
 }
 
 static int steer_check(const struct method_env *env, struct err *err)
 {
-    const struct decoder_config *d = &env->model->decoder.config;
+    struct summed v;
     if (settings_is(env->settings, "steer.vectors", "none")) return 0;
-    float *sum = xcalloc((size_t)(d->layers * d->hidden) + 1, sizeof *sum);
-    bool *chosen = xcalloc((size_t)d->layers + 1, sizeof *chosen);
-    const int status = read_vectors(env, sum, chosen, err);
-    free(sum);
-    free(chosen);
+    const int status = read_vectors(env, &v, err);
+    summed_release(&v);
     return status;
+}
+
+// True if a file was made with other weights; false while the model's hash is unknown.
+static bool made_for_another(const struct method_env *env, struct err *why)
+{
+    struct checkpoint *c = env->model->checkpoint;
+    bool other = false;
+    size_t count;
+    if (!c || !checkpoint_identified(c)) return false;
+    struct file_factor *list = file_factors(settings_text(env->settings, "steer.vectors"), &count);
+    for (size_t i = 0; i < count && !other; i++) {
+        struct steer_about about;
+        if (steer_about(&about, list[i].path, NULL) == 0)
+            other = *about.model && strcmp(about.model, c->weights) != 0;
+        if (other)
+            err_set(why,
+                    "'%s' was made with other weights than those of '%s': its effect may differ",
+                    list[i].path, env->model->name);
+        steer_about_release(&about);
+    }
+    file_factors_free(list, count);
+    return other;
 }
 
 static bool steer_without_effect(const struct method_env *env, struct err *why)
 {
     const struct decoder_config *d = &env->model->decoder.config;
+    const char *chosen = settings_text(env->settings, "steer.layers");
     if (settings_is(env->settings, "steer.at", "visual") && !model_has_vision(env->model)) {
         err_set(why,
                 "steer.at visual has no effect: the model '%s' is text-only and has no visual "
@@ -91,21 +149,27 @@ static bool steer_without_effect(const struct method_env *env, struct err *why)
                 env->model->name);
         return true;
     }
-    float *sum = xcalloc((size_t)(d->layers * d->hidden) + 1, sizeof *sum);
-    bool *chosen = xcalloc((size_t)d->layers + 1, sizeof *chosen);
-    bool *layers = xcalloc((size_t)d->layers + 1, sizeof *layers), any = false;
-    const bool read = read_vectors(env, sum, chosen, NULL) == 0 &&
+    struct summed v;
+    bool *layers = xcalloc((size_t)d->layers + 1, sizeof *layers), there = false, any = false;
+    const bool read = read_vectors(env, &v, NULL) == 0 &&
                       settings_layers(env->settings, "steer.layers", d->layers, layers, NULL) >= 0;
-    for (int64_t l = 0; l < d->layers; l++) any |= chosen[l] && layers[l];
-    if (!any)
+    for (int64_t l = 0; l < d->layers; l++) {
+        there |= v.there[l] && layers[l];
+        any |= v.nonzero[l] && layers[l];
+    }
+    if (!there)
         err_set(why,
                 "steer.vectors has no effect: no file has a vector for a layer of steer.layers %s "
                 "(/steer lists their layers)",
-                settings_text(env->settings, "steer.layers"));
-    free(sum);
-    free(chosen);
+                chosen);
+    else if (!any)
+        err_set(why,
+                "steer.vectors has no effect: the vectors of the layers in steer.layers %s add up "
+                "to zero",
+                chosen);
+    summed_release(&v);
     free(layers);
-    return read && !any;
+    return read && (!any || made_for_another(env, why));
 }
 
 static void steer_release(void *state)
@@ -128,14 +192,29 @@ static int steer_start(void **state, const struct method_env *env, struct err *e
         s->sum =
             (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { d->layers, d->hidden } };
     }
-    float *sum = xcalloc((size_t)(d->layers * d->hidden) + 1, sizeof *sum);
-    memset(s->chosen, 0, (size_t)d->layers * sizeof *s->chosen);
-    int status = read_vectors(env, sum, s->chosen, err);
+    struct summed v;
+    int status = read_vectors(env, &v, err);
     if (status == 0 && !s->sum.data && !(s->sum.data = s->backend->alloc(tensor_bytes(&s->sum))))
         status = err_set(err, "out of memory for the steering vectors");
-    if (status == 0) s->backend->upload(s->sum.data, sum, tensor_bytes(&s->sum));
-    free(sum);
+    if (status == 0) {
+        memcpy(s->chosen, v.nonzero, (size_t)d->layers * sizeof *s->chosen);
+        s->backend->upload(s->sum.data, v.sum, tensor_bytes(&s->sum));
+        s->stale |= method_content_changed(v.sum, tensor_bytes(&s->sum), s->content);
+    }
+    summed_release(&v);
     return status;
+}
+
+static void steer_trim(void *state, int64_t rows)
+{
+    struct steer *s = state;
+    if (!rows) s->stale = false;
+}
+
+static int64_t steer_reusable(void *state, const struct sequence *cached, int64_t rows)
+{
+    const struct steer *s = state;
+    return s->stale ? 0 : rows;
 }
 
 static bool steer_wants(void *state, const struct site *site, int layer)
@@ -209,8 +288,12 @@ const struct method method_steer = {
     .without_effect = steer_without_effect,
     .start = steer_start,
     .release = steer_release,
+    .trim = steer_trim,
+    .reusable = steer_reusable,
     .flops = steer_flops,
     .layers = "steer.layers",
     .wants = steer_wants,
+    // SITE_STEER is here for .flops alone, which is called at the sites of this list: .wants
+    // names SITE_LAYER_OUT only.
     .at = { { SITE_LAYER_OUT, steer_run }, { SITE_STEER, steer_run } },
 };

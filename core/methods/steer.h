@@ -16,7 +16,7 @@
 #include "core/base/err.h"
 #include "core/graph/hooks.h"
 
-// [N,D] the rows of a layer's output to which steering adds a vector.
+// [N,D] a layer's output after steering added a vector to some of its rows.
 extern const struct site SITE_STEER[1];
 
 // Adds factor * direction.N to row N of sum [layers, width] for each direction of the file, and
@@ -29,7 +29,7 @@ struct steer_source {
     const char *model;    // hash of the weights
     const char *family;   // GGUF: controlvector.model_hint
     const char *method;   // "mean", "pca"
-    const char *position; // whose hidden states were compared
+    const char *position; // position of the compared states
     int64_t plus, minus;  // samples
 };
 
@@ -51,7 +51,7 @@ int steer_about(struct steer_about *a, const char *path, struct err *err);
 void steer_about_release(struct steer_about *a);
 
 // Returns the path of the file that a user calls `name`: the name itself, or with .safetensors or
-// .gguf added, whichever exists; otherwise where a new file of that name goes. The caller frees it.
+// .gguf added, whichever exists; otherwise the path for a new file. The caller frees it.
 char *steer_path(const char *name);
 // Returns the name of a file without its folder and ending; the caller frees it.
 char *steer_name(const char *path);

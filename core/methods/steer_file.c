@@ -61,7 +61,7 @@ static const char *file_text(const struct file *f, const char *key)
     return text;
 }
 
-// Returns the layer of "direction.12"; -1: another tensor, or a number without its one spelling.
+// Returns the layer of "direction.12"; -1: another tensor, or a layer number with leading zeros.
 static int64_t layer_of(const char *name)
 {
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
@@ -72,71 +72,72 @@ static int64_t layer_of(const char *name)
     return layer < LAYERS_MOST ? layer : -1;
 }
 
-// Reads a direction as f32; the caller frees it. NULL with a message.
-static float *read_direction(const char *path, const struct safetensor *t, struct err *err)
+// The directions that a file has, sorted by layer: names and shapes, no numbers.
+struct directions {
+    struct direction {
+        int64_t layer;
+        const struct safetensor *tensor;
+    } * list;
+    int64_t count, width;
+};
+
+static int compare_layers(const void *a, const void *b)
 {
-    if (t->rank != 1 || t->dtype < 0 || !safetensor_is_float(t)) {
-        err_set(err, "%s of '%s' is not a vector of f32, f16 or bf16", t->name, path);
-        return NULL;
-    }
-    const size_t n = (size_t)t->shape[0];
-    float *x = xreallocarray(NULL, n + 1, sizeof *x);
-    floats_from(x, t->data, (enum dtype)t->dtype, n);
-    if (floats_finite(x, n)) return x;
-    free(x);
-    err_set(err, "%s of '%s' has a NaN or infinity", t->name, path);
-    return NULL;
+    const struct direction *x = a, *y = b;
+    return (x->layer > y->layer) - (x->layer < y->layer);
 }
 
-// Calls `each` with every direction of the file; refuses a file without any.
-static int each_direction(const char *path, const struct file *f,
-                          int (*each)(void *self, int64_t layer, const float *x, int64_t width,
-                                      struct err *err),
-                          void *self, struct err *err)
+// Lists the directions; refuses a file without any, and vectors of different widths. The caller
+// frees d->list.
+static int directions_list(struct directions *d, const char *path, const struct file *f,
+                           struct err *err)
 {
-    int64_t found = 0;
+    *d = (struct directions){ .list = xcalloc((size_t)f->count + 1, sizeof *d->list) };
     for (int64_t i = 0; i < f->count; i++) {
-        const int64_t layer = layer_of(f->tensors[i].name);
+        const struct safetensor *t = &f->tensors[i];
+        const int64_t layer = layer_of(t->name);
         if (layer < 0) continue;
-        float *x = read_direction(path, &f->tensors[i], err);
-        const int status = x ? each(self, layer, x, f->tensors[i].shape[0], err) : -1;
-        free(x);
-        if (status < 0) return -1;
-        found++;
+        if (t->rank != 1 || t->shape[0] < 1 || t->dtype < 0 || !safetensor_is_float(t))
+            return err_set(err, "%s of '%s' is not a vector of f32, f16 or bf16", t->name, path);
+        if (d->count && t->shape[0] != d->width)
+            return err_set(err, "'%s' has vectors of %lld and of %lld numbers", path,
+                           (long long)d->width, (long long)t->shape[0]);
+        d->width = t->shape[0];
+        d->list[d->count++] = (struct direction){ layer, t };
     }
-    if (found) return 0;
+    qsort(d->list, (size_t)d->count, sizeof *d->list, compare_layers);
+    if (d->count) return 0;
     return err_set(err,
                    "'%s' has no steering vectors: no tensor is named direction.N (/steer make "
                    "writes such a file)",
                    path);
 }
 
+// Reads a direction as f32: x [D].
+static int direction_read(const struct direction *d, const char *path, float *x, struct err *err)
+{
+    const size_t n = (size_t)d->tensor->shape[0];
+    floats_from(x, d->tensor->data, (enum dtype)d->tensor->dtype, n);
+    if (floats_finite(x, n)) return 0;
+    return err_set(err, "%s of '%s' has a NaN or infinity", d->tensor->name, path);
+}
+
 // --- for a model ---------------------------------------------------------------------------------
 
-struct adding {
-    const char *path;
-    double factor;
-    int64_t layers, width;
-    float *sum;
-    bool *there;
-};
-
-static int add_direction(void *self, int64_t layer, const float *x, int64_t width, struct err *err)
+static int fits(const struct directions *d, const char *path, int64_t layers, int64_t width,
+                struct err *err)
 {
-    struct adding *a = self;
-    if (width != a->width)
+    const int64_t last = d->list[d->count - 1].layer;
+    if (d->width != width)
         return err_set(err,
                        "'%s' is for another model: its vectors (direction.%lld) have %lld numbers, "
                        "but the model's hidden states have %lld",
-                       a->path, (long long)layer, (long long)width, (long long)a->width);
-    if (layer >= a->layers)
+                       path, (long long)d->list[0].layer, (long long)d->width, (long long)width);
+    if (last >= layers)
         return err_set(err,
                        "'%s' is for another model: it has a vector for layer %lld, but the "
                        "model's %lld layers are 0 to %lld",
-                       a->path, (long long)layer, (long long)a->layers, (long long)a->layers - 1);
-    a->there[layer] = true;
-    for (int64_t k = 0; k < width; k++)
-        a->sum[layer * width + k] += (float)(a->factor * (double)x[k]);
+                       path, (long long)last, (long long)layers, (long long)layers - 1);
     return 0;
 }
 
@@ -144,9 +145,19 @@ int steer_read(const char *path, double factor, int64_t layers, int64_t width, f
                bool *there, struct err *err)
 {
     struct file f;
-    struct adding a = { path, factor, layers, width, sum, there };
+    struct directions d = { 0 };
     if (file_open(&f, path, err) < 0) return err_in(err, "steer.vectors");
-    const int status = each_direction(path, &f, add_direction, &a, err);
+    float *x = xreallocarray(NULL, (size_t)width + 1, sizeof *x);
+    int status = directions_list(&d, path, &f, err);
+    if (status == 0) status = fits(&d, path, layers, width, err);
+    for (int64_t i = 0; i < d.count && status == 0; i++) {
+        float *row = sum + d.list[i].layer * width;
+        status = direction_read(&d.list[i], path, x, err);
+        for (int64_t k = 0; k < width && status == 0; k++) row[k] += (float)(factor * (double)x[k]);
+        there[d.list[i].layer] |= status == 0;
+    }
+    free(x);
+    free(d.list);
     file_close(&f);
     return status;
 }
@@ -158,12 +169,36 @@ static char *number_text(int64_t n)
     return xasprintf("%lld", (long long)n);
 }
 
-static int write_gguf(const char *path, const float *vectors, const bool *there, int64_t layers,
-                      int64_t width, const struct steer_source *s, struct err *err)
+// Vectors to write, in the order of their layers.
+struct vectors {
+    int64_t *layers; // [count]
+    const float **x; // [count] -> [width]
+    int64_t count, width;
+};
+
+static void vectors_init(struct vectors *v, int64_t most, int64_t width)
 {
-    int64_t count = 0;
-    for (int64_t l = 0; l < layers; l++) count += there[l];
-    if (there[0])
+    *v = (struct vectors){ .width = width };
+    v->layers = xcalloc((size_t)most + 1, sizeof *v->layers);
+    v->x = xcalloc((size_t)most + 1, sizeof *v->x);
+}
+
+static void vectors_add(struct vectors *v, int64_t layer, const float *x)
+{
+    v->layers[v->count] = layer;
+    v->x[v->count++] = x;
+}
+
+static void vectors_release(struct vectors *v)
+{
+    free(v->layers);
+    free(v->x);
+}
+
+static int write_gguf(const char *path, const struct vectors *v, const struct steer_source *s,
+                      struct err *err)
+{
+    if (v->count && v->layers[0] == 0)
         return err_set(err,
                        "'%s' cannot hold the vector of layer 0: llama.cpp's control vectors begin "
                        "at layer 1; use a .safetensors file",
@@ -172,7 +207,7 @@ static int write_gguf(const char *path, const float *vectors, const bool *there,
     char *plus = number_text(s->plus), *minus = number_text(s->minus);
     gguf_writer_text(w, "general.architecture", "controlvector");
     gguf_writer_text(w, "controlvector.model_hint", s->family ? s->family : "");
-    gguf_writer_u32(w, "controlvector.layer_count", count);
+    gguf_writer_u32(w, "controlvector.layer_count", v->count);
     if (s->model) gguf_writer_text(w, "controlvector.model", s->model);
     if (s->method) gguf_writer_text(w, "controlvector.method", s->method);
     if (s->position) gguf_writer_text(w, "controlvector.position", s->position);
@@ -181,23 +216,20 @@ static int write_gguf(const char *path, const float *vectors, const bool *there,
     free(plus);
     free(minus);
     int status = 0;
-    for (int64_t l = 0; l < layers; l++) {
-        char *name = xasprintf("%s%lld", prefix, (long long)l);
-        if (there[l]) gguf_writer_declare(w, name, DTYPE_F32, 1, &width);
+    for (int64_t i = 0; i < v->count; i++) {
+        char *name = xasprintf("%s%lld", prefix, (long long)v->layers[i]);
+        gguf_writer_declare(w, name, DTYPE_F32, 1, &v->width);
         free(name);
     }
-    for (int64_t l = 0; l < layers && status == 0; l++)
-        if (there[l])
-            status =
-                gguf_writer_data(w, vectors + l * width, (uint64_t)width * sizeof *vectors, err);
+    for (int64_t i = 0; i < v->count && status == 0; i++)
+        status = gguf_writer_data(w, v->x[i], (uint64_t)v->width * sizeof *v->x[i], err);
     if (status == 0) return gguf_writer_finish(w, err);
     gguf_writer_abandon(w);
     return -1;
 }
 
-static int write_safetensors(const char *path, const float *vectors, const bool *there,
-                             int64_t layers, int64_t width, const struct steer_source *s,
-                             struct err *err)
+static int write_safetensors(const char *path, const struct vectors *v,
+                             const struct steer_source *s, struct err *err)
 {
     struct safetensors_writer *w = safetensors_writer_new(path);
     char *plus = number_text(s->plus), *minus = number_text(s->minus);
@@ -210,56 +242,37 @@ static int write_safetensors(const char *path, const float *vectors, const bool 
     free(plus);
     free(minus);
     int status = 0;
-    for (int64_t l = 0; l < layers; l++) {
-        char *name = xasprintf("%s%lld", prefix, (long long)l);
-        if (there[l]) safetensors_writer_declare(w, name, DTYPE_F32, 1, &width);
+    for (int64_t i = 0; i < v->count; i++) {
+        char *name = xasprintf("%s%lld", prefix, (long long)v->layers[i]);
+        safetensors_writer_declare(w, name, DTYPE_F32, 1, &v->width);
         free(name);
     }
-    for (int64_t l = 0; l < layers && status == 0; l++)
-        if (there[l])
-            status = safetensors_writer_data(w, vectors + l * width,
-                                             (uint64_t)width * sizeof *vectors, err);
+    for (int64_t i = 0; i < v->count && status == 0; i++)
+        status = safetensors_writer_data(w, v->x[i], (uint64_t)v->width * sizeof *v->x[i], err);
     if (status == 0) return safetensors_writer_finish(w, err);
     safetensors_writer_abandon(w);
     return -1;
 }
 
+static int write_file(const char *path, const struct vectors *v, const struct steer_source *source,
+                      struct err *err)
+{
+    return (is_gguf(path) ? write_gguf : write_safetensors)(path, v, source, err);
+}
+
 int steer_write(const char *path, const float *vectors, const bool *there, int64_t layers,
                 int64_t width, const struct steer_source *source, struct err *err)
 {
-    return (is_gguf(path) ? write_gguf : write_safetensors)(path, vectors, there, layers, width,
-                                                            source, err);
+    struct vectors v;
+    vectors_init(&v, layers, width);
+    for (int64_t l = 0; l < layers; l++)
+        if (there[l]) vectors_add(&v, l, vectors + l * width);
+    const int status = write_file(path, &v, source, err);
+    vectors_release(&v);
+    return status;
 }
 
 // --- without a model -----------------------------------------------------------------------------
-
-// All directions of a file.
-struct directions {
-    const char *path;
-    float *x; // [layers, width]
-    bool *there;
-    int64_t layers, width;
-};
-
-static int keep_direction(void *self, int64_t layer, const float *x, int64_t width, struct err *err)
-{
-    struct directions *d = self;
-    if (d->width && width != d->width)
-        return err_set(err, "'%s' has vectors of %lld and of %lld numbers", d->path,
-                       (long long)d->width, (long long)width);
-    d->width = width;
-    if (layer >= d->layers) {
-        d->x = xreallocarray(d->x, (size_t)((layer + 1) * width) + 1, sizeof *d->x);
-        d->there = xreallocarray(d->there, (size_t)layer + 1, sizeof *d->there);
-        for (; d->layers <= layer; d->layers++) {
-            d->there[d->layers] = false;
-            memset(d->x + d->layers * width, 0, (size_t)width * sizeof *d->x);
-        }
-    }
-    d->there[layer] = true;
-    memcpy(d->x + layer * width, x, (size_t)width * sizeof *x);
-    return 0;
-}
 
 static int64_t count_of(const struct file *f, const char *key)
 {
@@ -281,30 +294,39 @@ static struct steer_source source_of(const struct file *f)
 int steer_convert(const char *from, const char *to, struct err *err)
 {
     struct file f;
-    struct directions d = { .path = from };
+    struct directions d = { 0 };
+    struct vectors v = { 0 };
     if (file_open(&f, from, err) < 0) return -1;
-    int status = each_direction(from, &f, keep_direction, &d, err);
+    int status = directions_list(&d, from, &f, err);
+    // The file has as many numbers, so the product fits.
+    float *x = xreallocarray(NULL, (size_t)(d.count * d.width) + 1, sizeof *x);
+    vectors_init(&v, d.count, d.width);
+    for (int64_t i = 0; i < d.count && status == 0; i++) {
+        status = direction_read(&d.list[i], from, x + i * d.width, err);
+        vectors_add(&v, d.list[i].layer, x + i * d.width);
+    }
     if (status == 0) {
         const struct steer_source source = source_of(&f);
-        status = steer_write(to, d.x, d.there, d.layers, d.width, &source, err);
+        status = write_file(to, &v, &source, err);
     }
+    vectors_release(&v);
+    free(x);
+    free(d.list);
     file_close(&f);
-    free(d.x);
-    free(d.there);
     return status;
 }
 
 int steer_about(struct steer_about *a, const char *path, struct err *err)
 {
     struct file f;
-    struct directions d = { .path = path };
+    struct directions d = { 0 };
     *a = (struct steer_about){ 0 };
     if (file_open(&f, path, err) < 0) return -1;
-    int status = each_direction(path, &f, keep_direction, &d, err);
+    const int status = directions_list(&d, path, &f, err);
     if (status == 0) {
         struct buf b = { 0 };
-        for (int64_t l = 0; l < d.layers; l++)
-            if (d.there[l]) buf_printf(&b, "%s%lld", b.length ? "," : "", (long long)l);
+        for (int64_t i = 0; i < d.count; i++)
+            buf_printf(&b, "%s%lld", i ? "," : "", (long long)d.list[i].layer);
         const struct steer_source s = source_of(&f);
         a->width = d.width;
         a->layers = buf_take(&b);
@@ -314,9 +336,8 @@ int steer_about(struct steer_about *a, const char *path, struct err *err)
                                          s.position ? s.position : "?")
                              : xstrdup("");
     }
+    free(d.list);
     file_close(&f);
-    free(d.x);
-    free(d.there);
     return status;
 }
 

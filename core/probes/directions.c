@@ -8,6 +8,7 @@
 
 #include "core/base/file_in.h"
 #include "core/base/pace.h"
+#include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/positions/positions.h"
@@ -16,7 +17,7 @@
 #include "core/talk/conversation.h"
 #include "core/template/message.h"
 
-enum { TEXT_MOST = 64 << 20, ROUNDS = 1000 };
+enum { TEXT_MOST = 64 << 20, ROUNDS = 20000 };
 
 // --- the states of samples -----------------------------------------------------------------------
 
@@ -222,37 +223,79 @@ static double norm_of(const double *x, int64_t n)
     return sqrt(sum);
 }
 
-// Replaces unit [D] by the principal direction of the pairs' differences, by power iteration from
-// their mean (or the first difference, if the mean is 0). Returns false if all differences are 0.
-static bool principal(const double *difference, int64_t pairs, int64_t width, double *unit)
+// Computes matrix [n,n], n = min(pairs, width): the products of the differences [pairs,D] with each
+// other, or those of their columns, whichever is smaller. Both have the same largest eigenvalue.
+static void products_of(const double *difference, int64_t pairs, int64_t width, double *matrix)
 {
-    double *next = xcalloc((size_t)width + 1, sizeof *next), length = norm_of(unit, width);
-    for (int64_t i = 0; i < pairs && length == 0; i++) {
-        memcpy(unit, difference + i * width, (size_t)width * sizeof *unit);
-        length = norm_of(unit, width);
+    if (pairs <= width) {
+        for (int64_t i = 0; i < pairs; i++)
+            for (int64_t j = 0; j <= i; j++) {
+                const double *a = difference + i * width, *b = difference + j * width;
+                double sum = 0;
+                for (int64_t k = 0; k < width; k++) sum += a[k] * b[k];
+                matrix[i * pairs + j] = matrix[j * pairs + i] = sum;
+            }
+        return;
     }
-    bool moved = length > 0;
-    for (int64_t k = 0; moved && k < width; k++) unit[k] /= length;
+    for (int64_t i = 0; i < pairs; i++) {
+        const double *d = difference + i * width;
+        for (int64_t k = 0; k < width; k++)
+            for (int64_t j = 0; j < width; j++) matrix[k * width + j] += d[k] * d[j];
+    }
+}
+
+// Replaces x [n] by the eigenvector of the symmetric matrix [n,n] with the largest eigenvalue, by
+// power iteration from a random vector: the mean difference may be another eigenvector, which the
+// iteration would never leave. Returns false if it does not converge.
+static bool first_eigenvector(const double *matrix, int64_t n, double *x)
+{
+    double *next = xcalloc((size_t)n + 1, sizeof *next), length;
+    bool moved = true;
+    for (int64_t i = 0; i < n; i++) x[i] = random_unit(0, RANDOM_DIRECTION, (uint64_t)i) - 0.5;
+    length = norm_of(x, n);
+    for (int64_t i = 0; i < n; i++) x[i] /= length;
     for (int round = 0; round < ROUNDS && moved; round++) {
-        for (int64_t k = 0; k < width; k++) next[k] = 0;
-        for (int64_t i = 0; i < pairs; i++) {
-            const double *d = difference + i * width;
-            double along = 0;
-            for (int64_t k = 0; k < width; k++) along += d[k] * unit[k];
-            for (int64_t k = 0; k < width; k++) next[k] += along * d[k];
+        for (int64_t i = 0; i < n; i++) {
+            next[i] = 0;
+            for (int64_t j = 0; j < n; j++) next[i] += matrix[i * n + j] * x[j];
         }
-        length = norm_of(next, width);
+        length = norm_of(next, n);
         if (length == 0) break;
         double change = 0;
-        for (int64_t k = 0; k < width; k++) {
-            const double x = next[k] / length;
-            change += (x - unit[k]) * (x - unit[k]);
-            unit[k] = x;
+        for (int64_t i = 0; i < n; i++) {
+            const double to = next[i] / length;
+            change += (to - x[i]) * (to - x[i]);
+            x[i] = to;
         }
-        moved = change > 1e-24;
+        moved = change > 1e-20;
     }
     free(next);
-    return length > 0;
+    return !moved;
+}
+
+// Replaces unit [D] by the principal direction of the pairs' differences [pairs,D], of which at
+// least one is not 0.
+static int principal(const double *difference, int64_t pairs, int64_t width, double *unit,
+                     struct err *err)
+{
+    const int64_t n = pairs < width ? pairs : width;
+    double *matrix = calloc((size_t)n, (size_t)n * sizeof *matrix);
+    if (!matrix)
+        return err_set(err, "out of memory for the products of %lld differences: use --limit",
+                       (long long)pairs);
+    double *x = xcalloc((size_t)n + 1, sizeof *x);
+    products_of(difference, pairs, width, matrix);
+    const bool converged = first_eigenvector(matrix, n, x);
+    for (int64_t k = 0; k < width; k++) unit[k] = pairs <= width ? 0 : x[k];
+    for (int64_t i = 0; i < pairs && pairs <= width; i++)
+        for (int64_t k = 0; k < width; k++) unit[k] += x[i] * difference[i * width + k];
+    const double length = norm_of(unit, width);
+    for (int64_t k = 0; k < width; k++) unit[k] /= length;
+    free(x);
+    free(matrix);
+    if (converged) return 0;
+    return err_set(err, "pca does not converge: the first two components of the pairs' differences "
+                        "are almost equally large; give more samples, or use --method mean");
 }
 
 int direction_compute(enum direction_method method, const float *plus, int64_t plus_count,
@@ -265,11 +308,13 @@ int direction_compute(enum direction_method method, const float *plus, int64_t p
     mean_of(minus, minus_count, width, mean[1]);
     for (int64_t k = 0; k < width; k++) unit[k] = mean[0][k] - mean[1][k];
     bool differ = norm_of(unit, width) > 0;
+    int status = 0;
     if (method == DIRECTION_PCA) {
         const int64_t n = plus_count * width;
         double *difference = xreallocarray(NULL, (size_t)n + 1, sizeof *difference);
         for (int64_t i = 0; i < n; i++) difference[i] = (double)plus[i] - (double)minus[i];
-        differ = principal(difference, plus_count, width, unit);
+        differ = norm_of(difference, n) > 0;
+        if (differ) status = principal(difference, plus_count, width, unit, err);
         double squares = 0, towards = 0;
         for (int64_t i = 0; i < plus_count; i++) {
             double along = 0;
@@ -284,7 +329,7 @@ int direction_compute(enum direction_method method, const float *plus, int64_t p
     free(unit);
     free(mean[0]);
     free(mean[1]);
-    return differ ? 0 : err_set(err, "the states of the two files do not differ");
+    return differ ? status : err_set(err, "the states of the two files do not differ");
 }
 
 // Describes the vector of a layer.
@@ -305,7 +350,7 @@ static void describe(struct directions *d, int64_t layer, const float *const x[2
                     d->state[layer] += rows_norm(h, d->width) / (double)(count[0] + count[1]);
                 if (pass) right += (along > (mean[0] + mean[1]) / 2) == (side == 0);
             }
-    d->between[layer] = right / (double)(count[0] + count[1]);
+    d->separated[layer] = right / (double)(count[0] + count[1]);
 }
 
 static int compute(const struct states side[2], enum direction_method method, struct directions *d,
@@ -345,7 +390,7 @@ int directions_make(const struct measuring *m, const struct directions_request *
     d->there = xcalloc(layers, sizeof *d->there);
     d->norm = xcalloc(layers, sizeof *d->norm);
     d->state = xcalloc(layers, sizeof *d->state);
-    d->between = xcalloc(layers, sizeof *d->between);
+    d->separated = xcalloc(layers, sizeof *d->separated);
     d->vectors = xcalloc(layers * (size_t)c->hidden, sizeof *d->vectors);
     status = choose_layers(m, request->layers, d->there, err);
     int64_t count[2] = { 0 };
@@ -357,7 +402,7 @@ int directions_make(const struct measuring *m, const struct directions_request *
     if (status == 0 && request->method == DIRECTION_PCA && count[0] != count[1])
         status = err_set(err,
                          "--method pca compares pairs of samples, but '%s' has %lld and '%s' has "
-                         "%lld: give both files as many, or use --method mean",
+                         "%lld: give both files the same number of samples, or use --method mean",
                          request->plus, (long long)count[0], request->minus, (long long)count[1]);
     for (int i = 0; i < 2 && status == 0; i++)
         status = read_states(m, &source[i], i ? count[0] : 0, count[0] + count[1], request->limit,
@@ -379,6 +424,6 @@ void directions_release(struct directions *d)
     free(d->vectors);
     free(d->norm);
     free(d->state);
-    free(d->between);
+    free(d->separated);
     *d = (struct directions){ 0 };
 }

@@ -41,8 +41,8 @@ struct directions {
     float *vectors; // [L,D]
     double *norm;   // [L] of the vectors
     double *state;  // [L] mean norm of the states
-    double
-        *between; // [L] share of the samples on their file's side of the middle between the means
+    // [L] share of these same samples on their file's side of the middle between the means
+    double *separated;
     int64_t plus, minus; // samples
 };
 

@@ -7,7 +7,7 @@
 
 enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, ASKED = 4 };
 
-// Backgrounds and colours that mean yes: half of each.
+// Half of the backgrounds and colours mean yes.
 static const bool light[BACKGROUNDS] = { false, true, true, false };
 static const bool warm[COLOURS] = { true, true, true, false, false, false, false, true };
 

@@ -403,6 +403,8 @@ char *setting_spell(const struct setting *row, const char *value, struct err *er
     BUG("setting %s has no type", row->key);
 }
 
+// Makes the paths absolute. A path whose folder has a comma stays as it is: the comma would end the
+// path when the value is read again.
 static char *factors_stored(const char *value)
 {
     struct buf b = { 0 };
@@ -410,7 +412,8 @@ static char *factors_stored(const char *value)
     struct file_factor *list = file_factors(value, &count);
     for (size_t i = 0; i < count; i++) {
         char *whole = realpath(list[i].path, NULL);
-        buf_printf(&b, "%s%s=%.15g", i ? "," : "", whole ? whole : list[i].path, list[i].factor);
+        const bool use = whole && !strchr(whole, ',');
+        buf_printf(&b, "%s%s=%.15g", i ? "," : "", use ? whole : list[i].path, list[i].factor);
         free(whole);
     }
     file_factors_free(list, count);

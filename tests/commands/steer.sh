@@ -84,13 +84,43 @@ steer.vectors = $work/c.gguf=0.1
 ...
 E
 
+# Two files of one name, a vector of other weights, vectors that cancel, a vanished file.
+mkdir "$work/a" "$work/b"
+cp "$work/where.safetensors" "$work/a"
+cp "$work/where.safetensors" "$work/b"
+session "names" demo/model <<E
+> /steer $work/a/where 1
+steer.vectors = $work/a/where.safetensors=1
+...
+> /steer $work/b/where -1
+steer.vectors has no effect: the vectors of the layers in steer.layers 0%-100% add up to zero
+steer.vectors = $work/a/where.safetensors=1,$work/b/where.safetensors=-1
+...
+> /steer where 0
+error: 'where' could be '$work/a/where.safetensors', '$work/b/where.safetensors': write the path of the file, such as ./where.safetensors
+> /steer $work/a/where 0
+steer.vectors = $work/b/where.safetensors=-1
+...
+> /steer where 2
+steer.vectors = $work/b/where.safetensors=2
+...
+E
+session "a file that is gone" <<E
+> /set steer.vectors gone.safetensors=1
+steer.vectors = gone.safetensors=1
+> /steer
+[steer]
+name  strength  layers  made as  file
+gone  1                 unreadable: cannot open 'gone.safetensors': No such file or directory  gone.safetensors
+E
+
 # Pictures: the vector moves the answer, and leaves it when it is removed; a session keeps the file.
 for side in plus minus; do
     [ $side = plus ] && q='Where is the red circle?' || q='What colour is the background?'
     echo "[{\"image\": \"$root/demo/pictures/scene-1.png\", \"conversations\": [{\"from\": \"human\", \"value\": \"<image>\\n$q\"}]}]" >"$work/$side.json"
 done
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'What colour is the background?' \
-    "/steer make $work/p --plus $work/plus.json --minus $work/minus.json --layer 6" "/steer $work/p 1" /regen \
+    "/steer make $work/p --plus=$work/plus.json --minus $work/minus.json --layer 6" "/steer $work/p 1" /regen \
     "/steer $work/p 0" /regen "/steer $work/p 1" "/session rename s"
 check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
 check "the vector changes the answer, and leaves it" 'select(.event == "answer").text | ltrimstr(" ")' "grey

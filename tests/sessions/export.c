@@ -239,6 +239,15 @@ static void test_measurements(void **state)
     text = export_commands(s, "y");
     assert_contains(text, "/answer\n/ablate heads\n");
     free(text);
+    // Settings changed in mid-answer stay so, though a measurement precedes the answer.
+    say(ROLE_USER, "three");
+    measured("[\"norms\"]");
+    tell(&(struct event){
+        .kind = EVENT_SETTING, .key = "steer.vectors", .value = "/v.safetensors=1", .count = 3 });
+    reply("4");
+    text = export_commands(s, "w");
+    assert_contains(text, "\n/norms\n/later 3 steer.vectors=/v.safetensors=1\n/answer\n");
+    free(text);
     text = export_text(s, "z.md");
     assert_contains(text, "- measured: `/lens last` (of messages that were undone later)\n");
     assert_contains(text, "- measured: `/ablate heads`\n");

@@ -1,5 +1,6 @@
 // tests/core/methods/ffn_approx.c -- core/methods/ffn_approx.c against the reference's hidden
 // states and logits; valid and invalid calibration files; text rows do not change.
+#include "tests/core/methods/fresh.h"
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
@@ -141,6 +142,30 @@ static void text_rows_keep_their_ffn(void **state)
     golden_close(&g);
 }
 
+// A calibration made anew under the same name changes the next answer, with the rows that are
+// cached.
+static void a_replaced_calibration_is_used(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, models[0]);
+    struct file file = { .path = path,
+                         .alpha = 0.5f,
+                         .redundancy = { 1, 1, 1, 1 },
+                         .width = engine_model(g.engine)->decoder.config.hidden };
+    write_file(&file);
+    set(&g, "ffn.calibration", path);
+    set(&g, "ffn.approx", "hadamard");
+    set(&g, "sample.max_tokens", "4");
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_ask(g.engine, "what is this?", &err), &err);
+    file.alpha = -2;
+    write_file(&file);
+    must(engine_ask(g.engine, "and now", &err), &err);
+    equals_a_fresh_run(&g);
+    golden_close(&g);
+}
+
 static void bad_settings_are_refused(void **state)
 {
     struct golden g;
@@ -212,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_forms_equal_the_reference),
         cmocka_unit_test(text_rows_keep_their_ffn),
+        cmocka_unit_test(a_replaced_calibration_is_used),
         cmocka_unit_test(bad_settings_are_refused),
         cmocka_unit_test(alpha_of_one_equals_skip),
     };

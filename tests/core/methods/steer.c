@@ -143,45 +143,6 @@ static void a_toggle_equals_a_fresh_run(void **state)
     }
 }
 
-// Both formats hold the same vectors; two files add up.
-static void files_are_read_and_written(void **state)
-{
-    struct err err = { 0 };
-    enum { WIDTH = 5, LAYERS = 4 };
-    float a[LAYERS * WIDTH] = { 0 }, b[LAYERS * WIDTH] = { 0 };
-    bool there[LAYERS] = { 0 };
-    struct steer_about about;
-    snprintf(other, sizeof other, "%s/v.gguf", folder);
-    write_vectors(path, (int[]){ 1, 3 }, 2, WIDTH);
-    must(steer_convert(path, other, &err), &err);
-    must(steer_read(path, 2, LAYERS, WIDTH, a, there, &err), &err);
-    must(steer_read(other, 2, LAYERS, WIDTH, b, there, &err), &err);
-    assert_memory_equal(a, b, sizeof a);
-    assert_true(!there[0] && there[1] && !there[2] && there[3]);
-    assert_true(a[WIDTH + 2] == (float)(2 * (double)(float)sin(3)));
-    must(steer_read(other, -2, LAYERS, WIDTH, a, there, &err), &err);
-    for (int i = 0; i < LAYERS * WIDTH; i++) assert_true(a[i] == 0);
-    must(steer_about(&about, other, &err), &err);
-    assert_string_equal(about.layers, "1,3");
-    assert_int_equal(about.width, WIDTH);
-    steer_about_release(&about);
-    unlink(path);
-    unlink(other);
-    // llama.cpp cannot use a vector of layer 0.
-    write_vectors(path, (int[]){ 0 }, 1, WIDTH);
-    assert_int_equal(steer_convert(path, other, &err), -1);
-    assert_non_null(strstr(err.text, "layer 0"));
-    unlink(path);
-}
-
-static const char *refused(struct golden *g, const char *value)
-{
-    static struct err err;
-    if (engine_set(g->engine, "steer.vectors", value, &err) == 0) fail_msg("%s is accepted", value);
-    assert_string_equal(settings_text(engine_settings(g->engine), "steer.vectors"), "none");
-    return err.text;
-}
-
 static void expect(const char *text, const char *part)
 {
     if (!strstr(text, part)) fail_msg("'%s' does not say '%s'", text, part);
@@ -200,6 +161,111 @@ static void write_one(const char *name, enum dtype dtype, int rank, const int64_
     must(safetensors_writer_data(w, x, (size_t)n * dtype_size(dtype), &err), &err);
     must(safetensors_writer_finish(w, &err), &err);
     free(x);
+}
+
+// Writes direction.10 with `first` numbers before direction.2 with `second`.
+static void write_two(int64_t first, int64_t second)
+{
+    struct err err = { 0 };
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    float *x = xcalloc((size_t)(first + second) + 1, sizeof *x);
+    safetensors_writer_declare(w, "direction.10", DTYPE_F32, 1, &first);
+    safetensors_writer_declare(w, "direction.2", DTYPE_F32, 1, &second);
+    must(safetensors_writer_data(w, x, (size_t)first * sizeof *x, &err), &err);
+    must(safetensors_writer_data(w, x, (size_t)second * sizeof *x, &err), &err);
+    must(safetensors_writer_finish(w, &err), &err);
+    free(x);
+}
+
+// A file made anew under the same name changes the next answer, with the rows that are cached.
+static void a_replaced_file_is_used(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    golden_open(&g, "llama-3.2");
+    const int64_t width = engine_model(g.engine)->decoder.config.hidden;
+    write_vectors(path, (int[]){ 1 }, 1, width);
+    set(&g, "sample.max_tokens", "4");
+    set_vectors(&g, path, "40");
+    must(engine_ask(g.engine, "what is this?", &err), &err);
+    unlink(path);
+    write_vectors(path, (int[]){ 0, 2 }, 2, width);
+    must(engine_ask(g.engine, "and now", &err), &err);
+    equals_a_fresh_run(&g);
+    golden_close(&g);
+    unlink(path);
+}
+
+// Both formats hold the same vectors; two files add up.
+static void files_are_read_and_written(void **state)
+{
+    struct err err = { 0 };
+    enum { WIDTH = 5, LAYERS = 4 };
+    float a[LAYERS * WIDTH] = { 0 }, b[LAYERS * WIDTH] = { 0 };
+    bool there[LAYERS] = { 0 };
+    struct steer_about about;
+    write_vectors(path, (int[]){ 1, 3 }, 2, WIDTH);
+    must(steer_convert(path, other, &err), &err);
+    must(steer_read(path, 2, LAYERS, WIDTH, a, there, &err), &err);
+    must(steer_read(other, 2, LAYERS, WIDTH, b, there, &err), &err);
+    assert_memory_equal(a, b, sizeof a);
+    assert_true(!there[0] && there[1] && !there[2] && there[3]);
+    assert_true(a[WIDTH + 2] == (float)(2 * (double)(float)sin(3)));
+    must(steer_read(other, -2, LAYERS, WIDTH, a, there, &err), &err);
+    for (int i = 0; i < LAYERS * WIDTH; i++) assert_true(a[i] == 0);
+    must(steer_about(&about, other, &err), &err);
+    assert_string_equal(about.layers, "1,3");
+    assert_int_equal(about.width, WIDTH);
+    steer_about_release(&about);
+    unlink(path);
+    unlink(other);
+    // A vector of a high layer costs no memory for the layers below it.
+    const int64_t shape = 300000;
+    write_one("direction.99999", DTYPE_F32, 1, &shape, 1);
+    must(steer_convert(path, other, &err), &err);
+    must(steer_about(&about, other, &err), &err);
+    assert_string_equal(about.layers, "99999");
+    steer_about_release(&about);
+    unlink(path);
+    unlink(other);
+    // llama.cpp cannot use a vector of layer 0.
+    write_vectors(path, (int[]){ 0 }, 1, WIDTH);
+    assert_int_equal(steer_convert(path, other, &err), -1);
+    assert_non_null(strstr(err.text, "layer 0"));
+    unlink(path);
+}
+
+// Vectors without numbers, and of different widths, are refused with and without a model.
+static void malformed_vectors_are_refused(void **state)
+{
+    static const struct {
+        int64_t first, second;
+        const char *says;
+    } cases[] = { { 0, 100000, "direction.10 of" },
+                  { 100000, 0, "direction.2 of" },
+                  { 4, 5, "has vectors of 4 and of 5 numbers" } };
+    struct err err = { 0 };
+    struct steer_about about;
+    float sum[4 * 4] = { 0 };
+    bool there[4] = { 0 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_two(cases[i].first, cases[i].second);
+        assert_int_equal(steer_convert(path, other, &err), -1);
+        expect(err.text, cases[i].says);
+        assert_int_equal(steer_about(&about, path, &err), -1);
+        expect(err.text, cases[i].says);
+        assert_int_equal(steer_read(path, 1, 4, 4, sum, there, &err), -1);
+        expect(err.text, cases[i].says);
+        unlink(path);
+    }
+}
+
+static const char *refused(struct golden *g, const char *value)
+{
+    static struct err err;
+    if (engine_set(g->engine, "steer.vectors", value, &err) == 0) fail_msg("%s is accepted", value);
+    assert_string_equal(settings_text(engine_settings(g->engine), "steer.vectors"), "none");
+    return err.text;
 }
 
 static void files_of_another_model_are_refused(void **state)
@@ -226,6 +292,9 @@ static void files_of_another_model_are_refused(void **state)
     expect(refused(&g, value), "not a vector of f32");
     write_one("direction.01", DTYPE_F32, 1, &width, 1);
     expect(refused(&g, value), "no tensor is named direction.N");
+    write_one("direction.1", DTYPE_F32, 1, &width, 3e38f);
+    snprintf(value, sizeof value, "%s=1e6", path);
+    expect(refused(&g, value), "layer 1 exceeds f32 (1000000 x '");
     unlink(path);
     static const char *const spelled[] = { "x",     "x=",    "=2",      "x=1,",
                                            "x=nan", "x=1e9", "x=1,x=2", "x=2y" };
@@ -251,6 +320,16 @@ static void vectors_are_computed(void **state)
     assert_true(fabs((double)v[0] - scale * x) < 1e-6 && fabs((double)v[1] - scale * y) < 1e-6);
     must(direction_compute(DIRECTION_PCA, minus, 2, plus, 2, 2, v, &err), &err);
     assert_true(fabs((double)v[0] + scale * x) < 1e-6);
+    // The mean of the differences (1, 3) and (1, -3) is the second component, not the first.
+    const float two[] = { 1, 3, 1, -3 }, origin[4] = { 0 };
+    must(direction_compute(DIRECTION_PCA, two, 2, origin, 2, 2, v, &err), &err);
+    assert_true(fabs((double)v[0]) < 1e-6 && fabs(fabs((double)v[1]) - 3) < 1e-6);
+    // More pairs than numbers: (3, 0), (-1, 0) and (2, 1) have products [[14, 2], [2, 1]].
+    const float many[] = { 3, 0, -1, 0, 2, 1 }, zeros[6] = { 0 };
+    const double largest = (15 + sqrt(185)) / 2, up = (largest - 14) / 2;
+    must(direction_compute(DIRECTION_PCA, many, 3, zeros, 3, 2, v, &err), &err);
+    assert_true(fabs((double)v[0] - sqrt(largest / 3) / hypot(1, up)) < 1e-6 &&
+                fabs((double)v[1] - up * (double)v[0]) < 1e-6);
     assert_int_equal(direction_compute(DIRECTION_MEAN, plus, 2, plus, 2, 2, v, &err), -1);
     expect(err.text, "do not differ");
 }
@@ -286,11 +365,14 @@ int main(void)
     const char *base = getenv("TMPDIR");
     snprintf(folder, sizeof folder, "%s/vlmsh-steer-%d", base ? base : "/tmp", (int)getpid());
     snprintf(path, sizeof path, "%s/v.safetensors", folder);
+    snprintf(other, sizeof other, "%s/v.gguf", folder);
     mkdir(folder, 0700);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_are_added),
         cmocka_unit_test(a_toggle_equals_a_fresh_run),
         cmocka_unit_test(files_are_read_and_written),
+        cmocka_unit_test(malformed_vectors_are_refused),
+        cmocka_unit_test(a_replaced_file_is_used),
         cmocka_unit_test(files_of_another_model_are_refused),
         cmocka_unit_test(vectors_are_computed),
         cmocka_unit_test(costs_are_counted),

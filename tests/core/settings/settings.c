@@ -1,5 +1,6 @@
 // tests/core/settings/settings.c -- core/settings/settings.c: the table and the values that /set
 // accepts.
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -328,6 +329,17 @@ static void files_with_factors_are_checked(void **state)
     char *want = xasprintf("%s/Makefile=2,no/such=1", here);
     assert_string_equal(stored, want);
     free(want);
+    free(stored);
+    // A folder with a comma would make the list unreadable: the path stays relative.
+    char comma[] = "/tmp/vlmsh-a,b-XXXXXX";
+    assert_non_null(mkdtemp(comma));
+    assert_int_equal(chdir(comma), 0);
+    assert_int_equal(close(creat("v", 0600)), 0);
+    stored = settings_stored("steer.vectors", "v=2");
+    assert_int_equal(unlink("v"), 0);
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(rmdir(comma), 0);
+    assert_string_equal(stored, "v=2");
     free(stored);
 }
 
