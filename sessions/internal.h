@@ -48,6 +48,8 @@ struct store {
     struct position current;
     bool begun;      // a session is current, or its start is in `pending`
     char *next_name; // name for the next session, or NULL
+    // Commands that made files with the present model, which settings of later sessions may name.
+    struct names makers;
     // The state as of the last event, recorded when a session starts.
     char *folder, *identity, *system; // folder and identity: of the model
     char *arithmetic;                 // what compute.matmul auto resolves to, as in EVENT_MODEL
@@ -178,6 +180,8 @@ struct saved {
 // damaged.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
+// True if a command line (its words as JSON) has one of these words.
+bool saved_words_have(const char *words, const char *const *options);
 // Returns the bytes of a picture's file: from the database, else from the file if it is unchanged.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);
@@ -204,6 +208,9 @@ int transcript_write(struct exporting *x, struct err *err);
 int export_folder(const struct exporting *x, struct err *err);
 // Appends text as an argument that the command line reads back exactly.
 void script_quote(struct buf *b, const char *text);
+// Returns the line of a command whose words are a JSON array, quoted; the caller frees it. "": the
+// array has no words.
+char *script_command(const char *words);
 bool script_plain(const char *text); // can be sent as a line to the model, unquoted
 
 // --- records.c -----------------------------------------------------------------------------------

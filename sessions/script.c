@@ -66,6 +66,21 @@ static void argument(struct buf *b, const char *text)
         script_quote(b, text);
 }
 
+char *script_command(const char *words)
+{
+    struct buf b = { 0 };
+    const cJSON *word;
+    cJSON *list = json_parse(words, strlen(words), "command", NULL);
+    cJSON_ArrayForEach(word, list)
+    {
+        if (!cJSON_IsString(word)) continue;
+        buf_puts(&b, b.length ? " " : "/");
+        argument(&b, word->valuestring);
+    }
+    cJSON_Delete(list);
+    return b.length ? buf_take(&b) : xstrdup("");
+}
+
 static void command(struct script *r, const char *name, const char *first, const char *second)
 {
     buf_puts(r->out, name);
@@ -217,22 +232,13 @@ static bool is_typed(const struct message *m)
 // Writes a measurement. One whose messages were undone later cannot be repeated.
 static int write_command(struct script *r, const struct saved_entry *e, struct err *err)
 {
-    struct buf b = { 0 };
-    const cJSON *word;
-    cJSON *words = json_parse(e->value, strlen(e->value), "command", NULL);
-    cJSON_ArrayForEach(word, words)
-    {
-        if (!cJSON_IsString(word)) continue;
-        buf_puts(&b, b.length ? " " : "/");
-        argument(&b, word->valuestring);
-    }
-    cJSON_Delete(words);
+    char *line = script_command(e->value);
     int status = 0;
-    if (b.length && e->undone && !e->apart)
-        comment(r, "left out, because it measured messages that were undone later: ", b.data);
-    else if (b.length && (status = write_pending(r, err)) == 0)
-        buf_printf(r->out, "%s\n", b.data);
-    buf_release(&b);
+    if (*line && e->undone && !e->apart)
+        comment(r, "left out, because it measured messages that were undone later: ", line);
+    else if (*line && (status = write_pending(r, err)) == 0)
+        buf_printf(r->out, "%s\n", line);
+    free(line);
     return status;
 }
 

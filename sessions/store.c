@@ -566,6 +566,7 @@ void store_close(struct store *s)
     free(s->path);
     free(s->current.name);
     free(s->next_name);
+    names_release(&s->makers);
     free(s->folder);
     free(s->identity);
     free(s->arithmetic);

@@ -140,17 +140,11 @@ static bool is_default(const struct saved_entry *e)
 
 static void write_command(struct exporting *x, const struct saved_entry *e)
 {
-    struct buf b = { 0 };
-    const cJSON *word;
-    cJSON *words = json_parse(e->value, strlen(e->value), "command", NULL);
-    cJSON_ArrayForEach(word, words) if (cJSON_IsString(word))
-        buf_printf(&b, "%s%s", b.length ? " " : "/", word->valuestring);
-    cJSON_Delete(words);
-    char *text = first_words(b.data ? b.data : "", 1000);
+    char *whole = script_command(e->value), *text = first_words(whole, 1000);
     buf_printf(&x->text, "- measured: `%s`%s\n", text,
                e->undone && !e->apart ? " (of messages that were undone later)" : "");
     free(text);
-    buf_release(&b);
+    free(whole);
 }
 
 int transcript_write(struct exporting *x, struct err *err)

@@ -394,6 +394,16 @@ static void add_model(struct store *s)
 }
 
 // Adds the entries that start a session: its name, and the state at its first message.
+// Adds the settings that name files with factors, or all others.
+static void add_settings(struct store *s, bool factors)
+{
+    for (size_t i = 0; i < s->setting_count; i++) {
+        const struct setting *row = settings_find(s->settings[i].key);
+        if ((row && row->type == SETTING_FACTORS) == factors)
+            add_pair(s, ENTRY_SETTING, s->settings[i].key, s->settings[i].value);
+    }
+}
+
 static void begin(struct store *s, const char *words)
 {
     s->begun = true;
@@ -401,8 +411,10 @@ static void begin(struct store *s, const char *words)
     free(s->next_name);
     s->next_name = NULL;
     add_model(s);
-    for (size_t i = 0; i < s->setting_count; i++)
-        add_pair(s, ENTRY_SETTING, s->settings[i].key, s->settings[i].value);
+    add_settings(s, false);
+    for (size_t i = 0; i < s->makers.count; i++)
+        add_pair(s, ENTRY_COMMAND, NULL, s->makers.list[i]);
+    add_settings(s, true);
     if (!s->system || !*s->system) return;
     struct entry *e = add_entry(s, ENTRY_MESSAGE);
     e->role = ROLE_SYSTEM;
@@ -557,6 +569,8 @@ void store_note_model(struct store *s)
 // Events of a resume are already stored; only the current model and settings are tracked.
 static bool take_event(struct store *s, const struct event *e)
 {
+    // The option of commands that make a file unless it exists.
+    static const char *const once[] = { "--once", NULL };
     switch (e->kind) {
     case EVENT_SETTING:
         if (e->key && e->value && track_setting(s, e->key, settings_stored(e->key, e->value)) &&
@@ -564,7 +578,10 @@ static bool take_event(struct store *s, const struct event *e)
             store_note_setting(s, e->key, tracked_setting(s, e->key), e->count);
         return true;
     case EVENT_MODEL:
-        if (e->text && track_model(s, e) && !s->resuming) store_note_model(s);
+        if (e->text && track_model(s, e)) {
+            names_release(&s->makers); // their files are for the former model
+            if (!s->resuming) store_note_model(s);
+        }
         return true;
     case EVENT_IDENTITY: take_identity(s, e->key, e->value); return false;
     case EVENT_MESSAGE:
@@ -599,6 +616,7 @@ static bool take_event(struct store *s, const struct event *e)
             return false;
         }
         add_pair(s, ENTRY_RESULT, e->key, e->text);
+        if (e->value && saved_words_have(e->value, once)) names_add(&s->makers, e->value, NULL);
         if (e->value && s->begun) add_pair(s, ENTRY_COMMAND, NULL, e->value);
         return true;
     case EVENT_ANSWERING: answer_lock_mark(s, e->ok); return false;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/file_in.h"
 #include "core/base/pace.h"
@@ -29,10 +30,29 @@ struct states {
     float **list;            // [L] -> [capacity, D]; NULL: the layer is not chosen
 };
 
-static void states_init(struct states *s, const bool *layers, int64_t layer_count, int64_t width)
+// Allocates the states of `capacity` samples in the chosen layers. Keeps them all: the share of
+// separated samples needs them once the vector is known.
+static int states_init(struct states *s, const bool *layers, int64_t layer_count, int64_t width,
+                       int64_t capacity, struct err *err)
 {
-    *s = (struct states){ .layers = layers, .layer_count = layer_count, .width = width };
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double bytes = (double)capacity * (double)width * (double)sizeof **s->list;
+    int64_t chosen = 0;
+    *s = (struct states){
+        .layers = layers, .layer_count = layer_count, .width = width, .capacity = capacity
+    };
     s->list = xcalloc((size_t)layer_count + 1, sizeof *s->list);
+    for (int64_t l = 0; l < layer_count; l++) chosen += layers[l];
+    bool fits = bytes * (double)chosen < machine;
+    for (int64_t l = 0; l < layer_count && fits; l++)
+        if (layers[l])
+            fits = (s->list[l] = calloc((size_t)capacity, (size_t)width * sizeof **s->list));
+    if (fits) return 0;
+    return err_set(err,
+                   "the states of %lld samples in %lld layers need %.1f GB of the machine's %.1f: "
+                   "use a smaller --limit or fewer layers",
+                   (long long)capacity, (long long)chosen, bytes * (double)chosen / 1e9,
+                   machine / 1e9);
 }
 
 static void states_release(struct states *s)
@@ -45,12 +65,14 @@ static void states_release(struct states *s)
 struct reading {
     const struct probe_env *env;
     float *rows; // [L,D] the prompt's last position
+    bool *read;  // [L] its rows are filled
 };
 
 static void reading_release(void *state)
 {
     struct reading *r = state;
     free(r->rows);
+    free(r->read);
     free(r);
 }
 
@@ -60,6 +82,7 @@ static void *reading_start(const struct probe_env *env, struct err *err)
     struct reading *r = xcalloc(1, sizeof *r);
     r->env = env;
     r->rows = xcalloc((size_t)(c->layers * c->hidden) + 1, sizeof *r->rows);
+    r->read = xcalloc((size_t)c->layers + 1, sizeof *r->read);
     return r;
 }
 
@@ -72,6 +95,7 @@ static int reading_take(void *self, const struct site *site, const struct site_a
         if (site_row(args, i) != r->env->sequence->n - 1) continue;
         memcpy(r->rows + args->layer * width, (const float *)args->x->data + i * width,
                (size_t)width * sizeof *r->rows);
+        r->read[args->layer] = true;
         break;
     }
     return 0;
@@ -87,17 +111,13 @@ static void reading_add(void *data, const void *state)
 {
     struct states *s = data;
     const struct reading *r = state;
-    if (s->count == s->capacity) {
-        s->capacity = s->capacity ? 2 * s->capacity : 16;
-        for (int64_t l = 0; l < s->layer_count; l++)
-            if (s->layers[l])
-                s->list[l] = xreallocarray(s->list[l], (size_t)(s->capacity * s->width) + 1,
-                                           sizeof **s->list);
-    }
+    if (s->count == s->capacity) BUG("more passes than samples");
     for (int64_t l = 0; l < s->layer_count; l++)
-        if (s->layers[l])
+        if (s->layers[l]) {
+            if (!r->read[l]) BUG("the pass has no last position in layer %lld", (long long)l);
             memcpy(s->list[l] + s->count * s->width, r->rows + l * s->width,
                    (size_t)s->width * sizeof *r->rows);
+        }
     s->count++;
 }
 
@@ -397,7 +417,8 @@ int directions_make(const struct measuring *m, const struct directions_request *
     for (int i = 0; i < 2 && status == 0; i++) {
         status = source_open(&source[i], paths[i], request->images, err);
         count[i] = source[i].count < request->limit ? source[i].count : request->limit;
-        states_init(&side[i], d->there, c->layers, c->hidden);
+        if (status == 0)
+            status = states_init(&side[i], d->there, c->layers, c->hidden, count[i], err);
     }
     if (status == 0 && request->method == DIRECTION_PCA && count[0] != count[1])
         status = err_set(err,

@@ -43,3 +43,5 @@ for kind, tensors in kinds.items():
     if kind == "next":
         pairs.update({"clip.projector_type": "mlp", "clip.vision.image_grid_pinpoints": [4, 8, 8, 4]})
     write(kind, {"general.architecture": "qwen2vl", "qwen2vl.rope.dimension_sections": [1, 1, 0, 0], **pairs}, {**tensors, **block})
+write("controlvector", {"general.architecture": "controlvector", "controlvector.model_hint": "llama",
+                        "controlvector.layer_count": 2}, {"direction.1": (3,), "direction.2": (3,)})

@@ -67,6 +67,11 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         cp tests/core/sets/parquet/*.parquet "$2"
         tar -C "$2" -xJf tests/fuzz/corpus/parquet_large.tar.xz
         ;;
+    steer)
+        safetensors_seed "$2/two" '{"__metadata__":{"method":"mean","plus":"3"},"direction.1":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},"direction.3":{"dtype":"BF16","shape":[3],"data_offsets":[12,18]}}' 18
+        safetensors_seed "$2/empty" '{"direction.10":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"direction.2":{"dtype":"F16","shape":[3],"data_offsets":[0,6]}}' 6
+        python3 tests/fuzz/gguf_seeds.py "$2"
+        ;;
     sessions | calibration | weight_cache) ;; # their corpora begin with files that vlmsh wrote
     csv)
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"

@@ -250,8 +250,30 @@ static void test_measurements(void **state)
     free(text);
     text = export_text(s, "z.md");
     assert_contains(text, "- measured: `/lens last` (of messages that were undone later)\n");
+    assert_contains(text, "> \"object red circle\" --layers 5-6` (of messages");
     assert_contains(text, "- measured: `/ablate heads`\n");
     free(text);
+    store_close(s);
+}
+
+// A command that makes a file is repeated though it precedes the session, before the setting that
+// names the file, and in each session of the model.
+static void test_makers(void **state)
+{
+    static const char want[] = "/set sample.top_k 7\n/steer make /v --plus /a --once\n"
+                               "/set steer.vectors /v=2\n";
+    struct store *s = open_store();
+    set("steer.vectors", "/v=2");
+    set("sample.top_k", "7");
+    measured("[\"steer\",\"make\",\"/v\",\"--plus\",\"/a\",\"--once\"]");
+    for (int i = 0; i < 2; i++) {
+        say(ROLE_USER, "one");
+        reply("1");
+        char *text = export_commands(s, i ? "y" : "x");
+        assert_contains(text, want);
+        free(text);
+        tell(&(struct event){ .kind = EVENT_CLEAR });
+    }
     store_close(s);
 }
 
@@ -356,6 +378,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_boxes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_measurements, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_makers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
