@@ -93,9 +93,8 @@ session "names" demo/model <<E
 steer.vectors = $work/a/where.safetensors=1
 ...
 > /steer $work/b/where -1
-steer.vectors has no effect: the vectors of the layers in steer.layers 0%-100% add up to zero
 steer.vectors = $work/a/where.safetensors=1,$work/b/where.safetensors=-1
-...
+steer.vectors has no effect: the vectors of the layers in steer.layers 0%-100% add up to zero
 > /steer where 0
 error: 'where' could be '$work/a/where.safetensors', '$work/b/where.safetensors': write the path of the file, such as ./where.safetensors
 > /steer $work/a/where 0
@@ -107,11 +106,10 @@ steer.vectors = $work/b/where.safetensors=2
 E
 session "a file that is gone" <<E
 > /set steer.vectors gone.safetensors=1
-steer.vectors = gone.safetensors=1
 > /steer
 [steer]
 name  strength  layers  made as  file
-gone  1                 unreadable: cannot open 'gone.safetensors': No such file or directory  gone.safetensors
+gone  1         -       unreadable: cannot open 'gone.safetensors': No such file or directory  gone.safetensors
 E
 
 # Pictures: the vector moves the answer, and leaves it when it is removed; a session keeps the file.
