@@ -45,6 +45,8 @@ static int put_rotary(struct export *e, struct err *err)
     const int32_t sections[] = { (int32_t)r->section[0], (int32_t)r->section[1],
                                  (int32_t)r->section[2], 0 };
     const bool yarn = !strcmp(name, "yarn");
+    if (r->query_beta != 0 && !yarn)
+        return err_set(err, "\"llama_4_scaling_beta\" cannot be written as GGUF without yarn");
     // No scaling key is needed without scaling, with sections, or if the scaling begins beyond the
     // context.
     const bool plain = !strcmp(name, "default") || !strcmp(name, "mrope") || rope_bounded(r);
@@ -64,8 +66,11 @@ static int put_rotary(struct export *e, struct err *err)
         return err_set(err, "the numbers of its rotary scaling \"yarn\" cannot be written as GGUF");
     gguf_writer_u32(e->out, ".rope.scaling.original_context_length",
                     (int64_t)r->original_positions);
+    const bool mistral = r->query_beta != 0; // its files have the share itself, others a tenth
     if (r->all_share != 0)
-        gguf_writer_f32(e->out, ".rope.scaling.yarn_log_multiplier", r->all_share / 10);
+        gguf_writer_f32(e->out, ".rope.scaling.yarn_log_multiplier",
+                        mistral ? r->all_share : r->all_share / 10);
+    if (mistral) gguf_writer_f32(e->out, ".attention.temperature_scale", r->query_beta);
     return 0;
 }
 

@@ -175,6 +175,7 @@ static const struct family_mmproj encoders[] = {
 
 static const struct family_mmproj *find(const struct model *m)
 {
+    if (m->vision.config.kind->mmproj) return m->vision.config.kind->mmproj;
     if (m->family->mmproj) return m->family->mmproj;
     const bool newline = m->newline.data != NULL;
     for (size_t i = 0; i < sizeof encoders / sizeof *encoders; i++)
@@ -216,8 +217,8 @@ static const struct weight *weight_of(const struct export *e, const struct tenso
 }
 
 // Adds rows of a matrix, or a vector.
-static void add_rows(struct export *e, char *name, const struct weight *w, int64_t first,
-                     int64_t rows)
+static struct gguf_tensor *add_rows(struct export *e, char *name, const struct weight *w,
+                                    int64_t first, int64_t rows)
 {
     const bool vector = w->tensor->rank < 2 || w->tensor->shape[0] == 1; // a class token
     const int64_t width = vector ? tensor_count(w->tensor) : tensor_row(w->tensor);
@@ -226,6 +227,7 @@ static void add_rows(struct export *e, char *name, const struct weight *w, int64
     struct gguf_tensor *t = gguf_tensors_add(&e->tensors, name, dtype, vector ? 1 : 2,
                                              vector && w->tensor->rank > 1 ? shape + 1 : shape);
     gguf_tensor_rows(t, w, first, rows);
+    return t;
 }
 
 static void add(struct export *e, const char *start, const char *name, const char *end,
@@ -289,6 +291,21 @@ static void add_third(struct export *e, const char *start, const struct tensor *
     if (w) add_rows(e, xasprintf("%sattn_%c%s", start, "qkv"[i], end), w, i * rows, rows);
 }
 
+// Adds queries or keys; their rotary pairs become adjacent if the encoder stores them so.
+static void add_rotated(struct export *e, const char *start, const char *name,
+                        const struct linear *l)
+{
+    const struct vision_config *v = &e->model->vision.config;
+    const struct weight *w = weight_of(e, &l->weight);
+    if (!e->encoder->pairs || !w) {
+        add_linear(e, start, name, l);
+        return;
+    }
+    const int16_t head = (int16_t)(v->hidden / v->heads);
+    add_rows(e, xasprintf("%s%s.weight", start, name), w, 0, v->hidden)->order =
+        (struct head_order){ head, head };
+}
+
 static void add_qkv(struct export *e, const char *start, const struct vision_layer *l)
 {
     if (e->encoder->whole_qkv) add_linear(e, start, "attn_qkv", &l->qkv);
@@ -296,8 +313,8 @@ static void add_qkv(struct export *e, const char *start, const struct vision_lay
         add_third(e, start, &l->qkv.weight, i, ".weight");
         add_third(e, start, &l->qkv.bias, i, ".bias");
     }
-    add_linear(e, start, "attn_q", &l->q);
-    add_linear(e, start, "attn_k", &l->k);
+    add_rotated(e, start, "attn_q", &l->q);
+    add_rotated(e, start, "attn_k", &l->k);
     add_linear(e, start, "attn_v", &l->v);
 }
 
@@ -342,12 +359,30 @@ static void add_merger(struct export *e, const struct projector *p, int block)
     free(start);
 }
 
+// Adds the embedding of a token, which llama.cpp writes between visual tokens.
+static void add_word(struct export *e)
+{
+    const struct model *m = e->model;
+    const int32_t id = e->encoder->word ? tokenizer_id(m->tokenizer, e->encoder->word) : -1;
+    const struct weight *w = id >= 0 ? weight_of(e, &m->decoder.embed) : NULL;
+    if (!w || id >= w->tensor->shape[0]) return;
+    const int64_t width = tensor_row(w->tensor);
+    gguf_tensor_rows(
+        gguf_tensors_add(&e->tensors, xstrdup(e->encoder->word_row), DTYPE_F32, 1, &width), w, id,
+        1);
+}
+
 static void add_projector(struct export *e)
 {
     const struct projector *p = &e->model->projector;
     if (e->model->vision.merge.weight.data)
         add_squares(e, "mm.patch_merger", &e->model->vision.merge);
+    add_word(e);
     const enum dtype dtype = e->dtype;
+    // llama.cpp's converter stores the patch merger, as convolutions, in f16 or f32.
+    if (dtype != DTYPE_F16) e->dtype = DTYPE_F32;
+    add_linear(e, "", "mm.patch_merger", &p->merger);
+    e->dtype = dtype;
     if (e->encoder->columns && dtype != DTYPE_F16) e->dtype = DTYPE_F32;
     if (e->encoder->columns)
         add_gain(e, e->encoder->norm, &p->norm.gain);

@@ -25,6 +25,7 @@ struct gguf_name {
         BARE_3D, // like BARE, and leading dimensions of 1 make the rank 3
         SQUARE,  // [n*n, width] in the file becomes [n, n, width]
         LESS_1,  // a vector whose elements are 1 more than Hugging Face's
+        PAIRS,   // rows of a head are reordered: the two elements of a rotary pair are adjacent
     } form;
 };
 

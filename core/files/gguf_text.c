@@ -56,6 +56,23 @@ static void read_llama(struct gguf_config *c)
     if (gguf_find(c->file, "blk.0.ffn_up.bias")) cJSON_AddBoolToObject(c->to, "mlp_bias", true);
 }
 
+// In Hugging Face's configs of Mistral, a missing window means 4096 tokens. Ministral 3 has the
+// same architecture; only the factors of its queries distinguish it.
+static void read_mistral(struct gguf_config *c)
+{
+    const double beta = config_number(c, "attention.temperature_scale", 0);
+    cJSON *scaling = cJSON_GetObjectItemCaseSensitive(c->to, "rope_scaling");
+    if (!json_get(c->to, "sliding_window")) cJSON_AddNullToObject(c->to, "sliding_window");
+    if (c->failed || beta == 0) return;
+    if (!json_get(scaling, "original_max_position_embeddings")) {
+        config_refuse(c, "'mistral3.attention.temperature_scale' needs rope scaling 'yarn'");
+        return;
+    }
+    cJSON_AddNumberToObject(scaling, "llama_4_scaling_beta", beta);
+    config_put_text(c->to, "model_type", "ministral3");
+    cJSON_SetValuestring(json_get(c->to, "architectures")->child, "Ministral3ForCausalLM");
+}
+
 static void read_glm(struct gguf_config *c)
 {
     const int64_t rotary = config_value(c, "rope.dimension_count", 2, GGUF_NEEDED);
@@ -111,6 +128,7 @@ static const struct gguf_architecture {
 } architectures[] = {
     { "llama", "LlamaForCausalLM", "llama", .order = 1, .read = read_llama },
     { "internlm2", "LlamaForCausalLM", "llama", .order = 1, .read = read_llama },
+    { "mistral3", "MistralForCausalLM", "mistral", .order = 1, .read = read_mistral },
     { "qwen2", "Qwen2ForCausalLM", "qwen2", .order = 0 },
     { "qwen2vl", "Qwen2ForCausalLM", "qwen2", .order = 0 }, // without its encoder
     { "qwen3", "Qwen3ForCausalLM", "qwen3", .order = 0 },

@@ -222,14 +222,28 @@ static bool begins_with_any(const char *name, const char *const *starts)
     return *starts;
 }
 
+// Returns the order of rows of queries and keys whose rotary pairs are adjacent.
+static struct head_order pairs_of(const struct gguf *f)
+{
+    const struct safetensor *q = gguf_find(f, "v.blk.0.attn_q.weight");
+    int64_t heads = 0;
+    struct err err;
+    if (gguf_int(f, "clip.vision.attention.head_count", 1, INT32_MAX, 0, &heads, &err) < 0 ||
+        !heads || !q || q->shape[0] / heads > INT16_MAX)
+        return (struct head_order){ 0 };
+    const int16_t head = (int16_t)(q->shape[0] / heads);
+    return (struct head_order){ head, head };
+}
+
 static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                          const struct safetensor *t, int64_t blocks, struct renamed *r,
                          struct err *err)
 {
-    // Parts that do not process pictures: the text half of CLIP, SigLIP's pooling head.
-    static const char *const unused[] = {
-        "t.", "v.head.", "text_projection", "visual_projection", "logit_scale", NULL
-    };
+    // Parts that do not process pictures: the text half of CLIP, SigLIP's pooling head; and
+    // Pixtral's copy of a row of the language model's embedding.
+    static const char *const unused[] = { "t.",          "v.head.",       "text_projection",
+                                          "logit_scale", "v.token_embd.", "visual_projection",
+                                          NULL };
     const char *end;
     long layer;
     if (begins_with_any(t->name, unused)) return 0;
@@ -256,6 +270,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                            : xasprintf("%s%ld.%s%s", e->blocks, layer, n->hf, end);
     struct safetensor *put = renamed_add(r, t, name);
     reshape(put, n->form);
+    if (n->form == PAIRS) put->order = pairs_of(f);
     return n->form == LESS_1 ? renamed_less_1(r, put, err) : 0;
 }
 

@@ -44,13 +44,12 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
     int64_t window, full = 0, pattern;
     const cJSON *width = json ? cJSON_GetObjectItemCaseSensitive(json, "sliding_window") : NULL;
     const cJSON *types = json_get(json, "layer_types");
-    bool use = !cJSON_IsNull(width);
-    if (!c->kind->slides_by_default && json_bool(json, "use_sliding_window", false, &use, err) < 0)
-        return -1;
+    const bool direct = c->kind->slides_by_default || c->kind->slides_if_given;
+    bool use = !cJSON_IsNull(width) && (width || !c->kind->slides_if_given);
+    if (!direct && json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
-        (!c->kind->slides_by_default &&
-         json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
+        (!direct && json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
         json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
                  err) < 0 ||
         check_types(types, c->layers, err) < 0)
@@ -231,6 +230,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
     const struct linear *w = layer->w->attention.weight;
     const int64_t group = c->heads / c->kv_heads;
     if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;
+    if (layer->view->query_factor) return false;
     struct fused_qkv form = { .h = graph_rows(g, h, i, m),
                               .gain = graph_weight(&layer->w->attention.before),
                               .eps = (float)c->eps,

@@ -47,6 +47,8 @@ static char *defaults_text(const struct model *m)
                          (long long)p->max_pixels);
     else if (p->fit == FIT_PATCHES)
         size = xasprintf("resized to at most %lld patches", (long long)p->most_patches);
+    else if (p->fit == FIT_WITHIN)
+        size = xasprintf("resized to at most %lld pixels a side", (long long)p->longest);
     else
         size = xasprintf("%s to %lld x %lld pixels%s", p->crop ? "resized and cropped" : "resized",
                          (long long)p->width, (long long)p->height, p->max_tiles ? " a tile" : "");

@@ -48,6 +48,7 @@ struct decoder_kind {
     bool tied;
     bool slides_by_default; // "sliding_window" applies, unless null; "use_sliding_window" is not
                             // read
+    bool slides_if_given;   // like slides_by_default, but only if the config has "sliding_window"
     // n > 0: every n-th layer has no sliding window, unless "sliding_window_pattern" or
     // "layer_types" says otherwise, and sliding layers rotate by "rope_local_base_freq". 0: neither
     // applies.

@@ -204,6 +204,8 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
     if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim) return false;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     struct err err;
+    float factor; // recordings have no factors of queries
+    if (rope_query_factors(&d->config.rope, s, NULL, 1, &factor)) return false;
     const int64_t past = kv->layer[0].rows; // the same in all layers
     if (!kv_whole(kv, 0, past) || kv_reserve(kv, past + 1, &err) < 0) return false;
     int64_t keys = (past + KEYS_STEP) / KEYS_STEP * KEYS_STEP;

@@ -12,6 +12,9 @@
 // fallback, and define the result.
 #include "core/model/layer.h"
 
+#include <stdlib.h>
+
+#include "core/base/mem.h"
 #include "core/graph/tape.h"
 #include "core/model/attend.h"
 #include "core/model/fused.h"
@@ -77,6 +80,22 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
     return h;
 }
 
+// Multiplies rotated queries q [m, H, d] of the rows from `from` on by the factors of their
+// positions.
+static struct tensor *scale_queries(struct graph *g, const struct layer *layer, struct tensor *q,
+                                    int64_t from)
+{
+    const float *factor = layer->view->query_factor;
+    if (!factor || !q || !graph_ok(g)) return q;
+    const int64_t m = q->shape[0], heads = q->shape[1], d = q->shape[2];
+    int32_t *index = xreallocarray(NULL, (size_t)m, sizeof *index);
+    for (int64_t i = 0; i < m; i++) index[i] = (int32_t)i;
+    q = graph_view(g, q, 2, (int64_t[]){ m, heads * d });
+    q = op_blend_rows(g, q, index, factor + from, m, 1);
+    free(index);
+    return q ? graph_view3(g, q, m, heads, d) : NULL;
+}
+
 // h [n, D] += after(o(attention(q, k, v))).
 static struct tensor *attention_sublayer(struct graph *g, const struct layer *layer,
                                          struct tensor *h)
@@ -113,6 +132,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
             // Wq x, Wk x and Wv x, where x = before(h)
             struct qkv part = kind->project(g, layer, graph_rows(g, h, i, m));
             part.q = op_rope(g, rope_arrange(g, &c->rope, part.q), cos, sin);
+            part.q = scale_queries(g, layer, part.q, i);
             part.k = op_rope(g, rope_arrange(g, &c->rope, part.k), cos, sin);
             if (g->tape) {
                 all = part;

@@ -86,6 +86,16 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
+// The text after a picture is one token, which prompts cannot replace by other tokens.
+static int check_marks(const struct model *m, struct err *err)
+{
+    const struct vision_kind *kind = m->vision.config.kind; // NULL: text only
+    if (!kind || !kind->picture_after || tokenizer_id(m->tokenizer, kind->picture_after) >= 0)
+        return 0;
+    return err_set(err, "the tokenizer has no token %s, which follows a picture's visual tokens",
+                   kind->picture_after);
+}
+
 static int load_tokenizer(struct model *m, struct err *err)
 {
     m->tokenizer = checkpoint_tokenizer(m->checkpoint, err);
@@ -97,6 +107,7 @@ static int load_tokenizer(struct model *m, struct err *err)
         tokenizer_id(m->tokenizer, "<|start_header_id|>") < 0 &&
         tokenizer_id(m->tokenizer, "<|im_start|>") < 0)
         m->layout = layout_find(m->usual_layout);
+    if (check_marks(m, err) < 0) return -1;
     if (!m->placeholder_word) return 0;
     m->placeholder = tokenizer_id(m->tokenizer, m->placeholder_word);
     return m->placeholder >= 0
@@ -237,8 +248,8 @@ bool model_has_vision(const struct model *m)
 // True if the encoder reads pictures of any size, so that smaller ones have fewer tokens.
 static bool any_size(const struct model *m)
 {
-    return m->picture.fit == FIT_NATIVE || m->picture.fit == FIT_PATCHES ||
-           m->picture.fit == FIT_BUDGET;
+    const enum picture_fit fit = m->picture.fit;
+    return fit == FIT_NATIVE || fit == FIT_PATCHES || fit == FIT_BUDGET || fit == FIT_WITHIN;
 }
 
 struct picture_config model_picture_config(const struct model *m, struct picture_shape shape)

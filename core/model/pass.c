@@ -128,6 +128,22 @@ static int set_seen(struct graph *g, const struct pass *p, const struct layer *l
     return 0;
 }
 
+// Sets the rotary angles and the factors of queries.
+static int set_angles(struct graph *g, const struct pass *p, const struct rope_config *rope,
+                      struct pass_view *view)
+{
+    if (rope_angles(g, rope, p->sequence, p->rows, p->n, &view->cos, &view->sin) < 0) return -1;
+    if (rope->query_beta == 0) return 0;
+    float *factor = arena_alloc_host(g->arena, (size_t)p->n * sizeof *factor);
+    if (!factor) {
+        graph_fail(g, "out of memory on %s", g->backend->name);
+        return -1;
+    }
+    const bool any = rope_query_factors(rope, p->sequence, p->rows, p->n, factor);
+    view->query_factor = any ? factor : NULL;
+    return 0;
+}
+
 // Returns the pass for a layer with layer->past cached keys: the cache rows of the new keys, the
 // keys that each row sees, and the rotary angles.
 static const struct pass *pass_for_layer(struct graph *g, const struct layer *layer)
@@ -149,8 +165,7 @@ static const struct pass *pass_for_layer(struct graph *g, const struct layer *la
         p->keys = s ? p->past + s->rows * (s->count + 1) : p->past + p->n;
         p->view[0].end = p->view[1].end = NULL;
     }
-    if (!view->cos && rope_angles(g, decoder_rope(p->config, layer->number), p->sequence, p->rows,
-                                  p->n, &view->cos, &view->sin) < 0)
+    if (!view->cos && set_angles(g, p, decoder_rope(p->config, layer->number), view) < 0)
         return NULL;
     return set_seen(g, p, layer, slides, view) == 0 && graph_ok(g) ? p : NULL;
 }

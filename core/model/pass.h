@@ -10,7 +10,8 @@
 // layers without a sliding window and one for layers with it, each set when the first such layer
 // runs.
 struct pass_view {
-    struct tensor *cos, *sin; // [n, d/2]; NULL: not set
+    struct tensor *cos, *sin;  // [n, d/2]; NULL: not set
+    const float *query_factor; // [n] in host memory: factors of the queries; NULL: all are 1
     // i32 [n]: row i sees keys first[i] .. end[i]-1; first NULL: from key 0. end NULL: not set.
     struct tensor *first, *end;
     const int32_t *host_first, *host_end; // [n] the same in host memory; NULL while recording

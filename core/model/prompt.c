@@ -24,6 +24,9 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
     // processor (of a model with pictures) adds BOS if the template has not written it; llama.cpp
     // does the same if the file asks for BOS.
     const bool as_rendered = !model_has_vision(m) && !m->checkpoint->gguf_count;
+    const struct vision_kind *encoder = m->vision.config.kind; // NULL: text only
+    const bool marks = encoder && encoder->picture_mark;
+    const char *after = marks ? encoder->picture_after : m->family->picture_after;
     *options = (struct prompt_options){
         .template = own ? m->template : NULL,
         .variables = s,
@@ -31,8 +34,8 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .chat_template = m->checkpoint->chat_template,
         .date = settings_text(s, "chat.date"),
         .picture_before = m->family->picture_before ? m->family->picture_before : "",
-        .picture_after = m->family->picture_after ? m->family->picture_after : "",
-        .picture_mark = m->family->picture_mark,
+        .picture_after = after ? after : "",
+        .picture_mark = marks ? encoder->picture_mark : m->family->picture_mark,
         .placeholder = m->placeholder,
         .vocab = m->decoder.config.vocab,
         .plain_data = settings_is(s, "data.special_tokens", "text"),

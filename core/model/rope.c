@@ -241,7 +241,13 @@ static int read_config(struct rope_config *r, const struct rotary_kind *rotary, 
     if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
         return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
     if (rotary->multimodal && read_sections(r, scaling, err) < 0) return -1;
-    return r->scaling->read ? r->scaling->read(r, scaling, err) : 0;
+    if (r->scaling->read && r->scaling->read(r, scaling, err) < 0) return -1;
+    if (json_real(scaling, "llama_4_scaling_beta", 0, &r->query_beta, err) < 0) return -1;
+    if (rotary->scales_queries && !json_get(scaling, "llama_4_scaling_beta"))
+        return err_set(err, "\"rope_parameters\" has no \"llama_4_scaling_beta\"");
+    if (r->query_beta == 0) return 0;
+    return read_positive(scaling, "original_max_position_embeddings", NAN, &r->original_positions,
+                         err);
 }
 
 // transformers 5 keeps everything in rope_parameters, with one object for each layer type if the
@@ -294,6 +300,21 @@ double rope_score_gain(const struct rope_config *r)
     return gain * gain;
 }
 
+bool rope_query_factors(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                        int64_t n, float *factor)
+{
+    bool any = false;
+    for (int64_t i = 0; i < n; i++) {
+        const double position = (double)s->positions[row ? row[i] : s->n - n + i];
+        factor[i] = 1;
+        if (r->query_beta == 0 || position < r->original_positions) continue;
+        const float steps = (float)log(1 + floor(position / r->original_positions));
+        factor[i] = 1 + (float)r->query_beta * steps;
+        any = true;
+    }
+    return any;
+}
+
 bool rope_bounded(const struct rope_config *r)
 {
     return r->scaling && r->scaling->bounded;
@@ -312,6 +333,7 @@ void rope_frequencies(const struct rope_config *r, float *frequency)
 const struct rotary_kind rotary_plain = { 0 };
 const struct rotary_kind rotary_proportional = { .usual = "proportional" };
 const struct rotary_kind rotary_interleaved = { .interleaved = true, .share = 0.5 };
+const struct rotary_kind rotary_scaled_queries = { .scales_queries = true };
 const struct rotary_kind rotary_multimodal = { .multimodal = true };
 const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
                                                            .multimodal = true };

@@ -28,6 +28,7 @@ struct rotary_kind {
     // With `multimodal`: the axes alternate (Qwen3-VL). Pair j rotates by the row if j % 3 is 1 and
     // j < 3 * section[1], by the column if j % 3 is 2 and j < 3 * section[2], and else by the time.
     bool alternating;
+    bool scales_queries; // the config must have the factors of queries ("llama_4_scaling_beta")
     // Replaces rope_angles_host in a family with other angles; NULL: angles follow from the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
@@ -40,6 +41,7 @@ extern const struct rotary_kind rotary_proportional;
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 extern const struct rotary_kind rotary_multimodal_alternating;
+extern const struct rotary_kind rotary_scaled_queries; // Ministral 3's
 
 enum { ROPE_DIVISORS = 256 };
 
@@ -55,8 +57,11 @@ struct rope_config {
     double turning;     // proportional: share of the pairs that turn
     double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn: only the last
     double beta_fast, beta_slow, all_share;                       // yarn
-    bool fractional;                // yarn: its two bounds are not rounded to pairs
-    double amplitude;               // factor of cos and sin of rotated elements; 0 means 1
+    bool fractional;  // yarn: its two bounds are not rounded to pairs
+    double amplitude; // factor of cos and sin of rotated elements; 0 means 1
+    // Ministral 3: queries at position p are multiplied by 1 + query_beta ln(1 + floor(p / o)), o
+    // the original context length; 0: they are not.
+    double query_beta;
     double divisors[ROPE_DIVISORS]; // of the pairs
     int divisor_count;
 };
@@ -77,6 +82,10 @@ const char *rope_scaling_name(const struct rope_config *r); // "default"
 double rope_amplitude(const struct rope_config *r);
 // Returns the factor by which DeepSeek's attention scores are multiplied: 1 without yarn.
 double rope_score_gain(const struct rope_config *r);
+// Sets the factors of queries [n] at the positions of rows row[0..n) of s; row NULL: the last n
+// rows of s. False: all are 1.
+bool rope_query_factors(const struct rope_config *r, const struct sequence *s, const int32_t *row,
+                        int64_t n, float *factor);
 // True if the scaling is supported only up to the config's max_position_embeddings ("dynamic").
 bool rope_bounded(const struct rope_config *r);
 // Reorders interleaved pairs of x[n,H,d] to i and i+d/2; unrotated elements come last. Applied to

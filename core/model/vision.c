@@ -281,6 +281,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
             if (c->deep[i] == l) deep[i] = project_deep(g, v, i, h);
     }
     if (graph_ok(g)) each_picture(g, &b, SITE_VISION, -1, true, features);
+    if (kind->joined_later && c->merge > 1) features = vision_gather_cells(g, &b, features);
     free(at);
     return graph_ok(g) ? features : NULL;
 }

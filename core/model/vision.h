@@ -18,6 +18,8 @@
 #include "core/picture/preprocess.h"
 #include "kernels/backend.h"
 
+struct buf;
+struct family_mmproj;
 struct vision_kind;
 
 enum {
@@ -43,7 +45,8 @@ struct vision_config {
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
-                                    // kind->buckets, indexed
+                                    // kind->buckets, indexed; Pixtral: that of an image_size, which
+                                    // limits nothing
     int64_t head_dim;               // elements of a head; 0: hidden / heads
     double theta;                   // base of its rotation, if the kind reads it
     bool unscaled;                  // scores q k are not divided by sqrt(d)
@@ -138,6 +141,14 @@ struct vision_kind {
                          struct err *err);
     const char *const *picture_keys;       // keys that read_pictures reads, NULL-terminated
     const char *const *picture_processors; // prefixes of the names of the kind's picture processors
+    bool reads_planes; // pixels of native resolution are [3,H,W]; false: patches [S', elements]
+    // Writes the text before row i of `count` of a picture's visual tokens; picture_after is the
+    // text after the last row. They replace the family's (core/model/families/family.h). NULL:
+    // none.
+    void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
+    const char *picture_after;
+    const struct family_mmproj
+        *mmproj;              // its form in GGUF files, in all families; NULL: the family's
     const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
     // Binds the file's weights; v->layer is already allocated.
     void (*bind)(struct vision *v, struct binder *b);
@@ -171,6 +182,9 @@ struct vision_kind {
     // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL:
     // leaves the rows unchanged.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
+    // True: the projector, not the encoder, joins cells of merge x merge patches. The rows of a
+    // cell become adjacent only after the listeners of SITE_VISION.
+    bool joined_later;
     // Return S of a picture, and Dv'. NULL: one row per patch, as wide as the stream.
     int64_t (*feature_rows)(const struct vision_config *c, const struct vision_picture *p);
     int64_t (*feature_width)(const struct vision_config *c);
@@ -179,7 +193,7 @@ struct vision_kind {
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
 extern const struct vision_kind vision_qwen2, vision_qwen3;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
-extern const struct vision_kind vision_siglip_normed, vision_gemma;
+extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_pixtral;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -293,7 +307,8 @@ struct projector {
     struct norm norm;                 // [Dv]
     int64_t inner;                    // inner width of the gated layers
     int64_t side;                     // Gemma 3: side of a picture's square of features
-    double eps;                       // Gemma 3: epsilon of the norm
+    double eps;                       // Gemma 3, Mistral 3: epsilon of the norm
+    struct linear merger;             // Mistral 3: [Dv,merge*Dv], channel by channel
     struct linear gate, up, down;     // GLM-4V's
     struct linear linear_1, linear_2; // [inner,merge*Dv] [D,inner]; the second may be absent
 };
@@ -345,6 +360,9 @@ struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, s
 // For kinds whose patches go row by row: drops class tokens and orders the patches by cells of
 // merge x merge [S*merge*merge, Dv].
 struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);
+// Transposes cells of `cell` adjacent patches, h [S*cell, Dv], to a convolution's order, channel by
+// channel: [S, Dv*cell].
+struct tensor *vision_channels_first(struct graph *g, struct tensor *h, int64_t cell);
 // Joins each cell into one row: [S, merge*merge*Dv]. vision_cells returns S, the number of a
 // picture's cells; vision_cell_width returns the width of a row.
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h);

@@ -9,7 +9,8 @@
 #include "core/base/text.h"
 #include "core/model/decoder.h"
 
-static const struct vision_kind *const kinds[] = { &vision_clip, &vision_siglip, &vision_moon };
+static const struct vision_kind *const kinds[] = { &vision_clip, &vision_siglip, &vision_moon,
+                                                   &vision_pixtral };
 
 int gelu_form_read(enum gelu_form *form, const cJSON *json, const char *key, const char *otherwise,
                    struct err *err)

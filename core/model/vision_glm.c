@@ -9,11 +9,7 @@
 // inner width of the blocks' FFNs; intermediate_size is the inner width of the merger.
 #include "core/model/vision.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-#include "core/base/mem.h"
-#include "core/ops/ops.h"
 
 // --- config and weights --------------------------------------------------------------------------
 
@@ -60,27 +56,10 @@ static void glm_bind(struct vision *v, struct binder *b)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// Transposes the patches of each token [tokens, merge*merge, Dv] to a convolution's order, channel
-// by channel [tokens, Dv*merge*merge].
-static struct tensor *channels_first(struct graph *g, struct tensor *h, int64_t cell)
-{
-    if (!h || !graph_ok(g)) return NULL;
-    const int64_t n = tensor_count(h), width = h->shape[1] * cell, tokens = n / width;
-    if (n > INT32_MAX) return graph_fail(g, "the picture has too many patches");
-    int32_t *from = xreallocarray(NULL, (size_t)n, sizeof *from);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = i % width, channel = at / cell, patch = at % cell;
-        from[i] = (int32_t)(i - at + patch * h->shape[1] + channel);
-    }
-    h = op_gather_rows(g, graph_view(g, h, 2, (int64_t[]){ n, 1 }), from, n);
-    free(from);
-    return h ? graph_view(g, h, 2, (int64_t[]){ tokens, width }) : NULL;
-}
-
 static struct tensor *glm_features(struct graph *g, const struct vision_batch *b, struct tensor *h)
 {
     const struct vision *v = b->vision;
-    h = channels_first(g, h, v->config.merge * v->config.merge);
+    h = vision_channels_first(g, h, v->config.merge * v->config.merge);
     return linear_forward(g, h, &v->merge); // [tokens, out]
 }
 

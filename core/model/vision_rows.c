@@ -130,7 +130,8 @@ static struct tensor *tile_patches(struct graph *g, const struct vision_batch *b
 
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b)
 {
-    if (b->vision->config.image_size) return tile_patches(g, b);
+    const struct vision_config *c = &b->vision->config;
+    if (c->image_size || c->kind->reads_planes) return tile_patches(g, b);
     if (b->count == 1) return b->picture[0].pixels; // already patches
     const int64_t width = b->picture[0].pixels->shape[1];
     struct tensor *all = graph_new2(g, DTYPE_F32, b->rows, width);
@@ -322,6 +323,21 @@ struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b
     h = op_gather_rows(g, h, from, n);
     free(from);
     return h;
+}
+
+struct tensor *vision_channels_first(struct graph *g, struct tensor *h, int64_t cell)
+{
+    if (!h || !graph_ok(g)) return NULL;
+    const int64_t n = tensor_count(h), width = h->shape[1] * cell, tokens = n / width;
+    if (n > INT32_MAX) return graph_fail(g, "the picture has too many patches");
+    int32_t *from = xreallocarray(NULL, (size_t)n + 1, sizeof *from);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = i % width, channel = at / cell, patch = at % cell;
+        from[i] = (int32_t)(i - at + patch * h->shape[1] + channel);
+    }
+    h = op_gather_rows(g, graph_view(g, h, 2, (int64_t[]){ n, 1 }), from, n);
+    free(from);
+    return h ? graph_view(g, h, 2, (int64_t[]){ tokens, width }) : NULL;
 }
 
 struct tensor *vision_join_cells(struct graph *g, const struct vision_batch *b, struct tensor *h)

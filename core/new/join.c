@@ -206,6 +206,11 @@ static int check_merge(const struct join *j, struct err *err)
     const cJSON *inner = json_get(c->config, "vision_config");
     const struct vision_kind *kind = vision_kind_find(inner ? inner : c->config, err);
     if (!kind) return err_in(err, "'%s'", c->folder);
+    if (kind->picture_mark)
+        return err_set(err,
+                       "--encoder: '%s': this encoder needs tokens between the rows of a picture, "
+                       "which other models do not have: use CLIP, SigLIP or MoonViT",
+                       c->folder);
     if (j->options.merge == 1 || !kind->read_pictures) return 0;
     return err_set(err, "--merge: '%s' merges its features itself", c->folder);
 }

@@ -260,6 +260,20 @@ static int budget_size(const struct picture_config *c, int64_t width, int64_t he
     return check_side(c, *to_width / c->patch, *to_height / c->patch, err);
 }
 
+// Computes the size as Pixtral's processor does. Its division, then rounding down, can make the
+// longest side one pixel shorter than `longest`. A side that rounds down to 0, which transformers
+// cannot read, gets one pixel.
+static void within_size(const struct picture_config *c, int64_t width, int64_t height,
+                        int64_t *to_width, int64_t *to_height)
+{
+    const double longest = (double)c->longest;
+    const double ratio = fmax((double)height / longest, (double)width / longest);
+    const double w = ratio > 1 ? floor((double)width / ratio) : (double)width;
+    const double h = ratio > 1 ? floor((double)height / ratio) : (double)height;
+    *to_width = padded(c, (int64_t)fmax(1, w));
+    *to_height = padded(c, (int64_t)fmax(1, h));
+}
+
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err)
 {
@@ -279,15 +293,17 @@ static bool costs_at_most(const struct picture_config *c, int64_t width, int64_t
 }
 
 // Limits the area to `most` tokens; if rounding up the sides exceeds the limit, searches for the
-// largest area within it.
+// largest area within it. With FIT_WITHIN, searches for the largest longest edge.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most)
 {
     struct picture_config limited = *c;
-    const bool native = c->fit == FIT_NATIVE;
-    int64_t *limit = native ? &limited.max_pixels : &limited.most_patches;
-    const int64_t side = native ? c->multiple : c->multiple / c->patch;
-    const int64_t area = most * side * side * (native ? c->frames : 1);
+    const bool native = c->fit == FIT_NATIVE, within = c->fit == FIT_WITHIN;
+    int64_t *limit = native   ? &limited.max_pixels
+                     : within ? &limited.longest
+                              : &limited.most_patches;
+    const int64_t side = native || within ? c->multiple : c->multiple / c->patch;
+    const int64_t area = within ? *limit : most * side * side * (native ? c->frames : 1);
     if (!most || costs_at_most(c, width, height, most)) return limited;
     if (c->fit == FIT_BUDGET) {
         limited.budget = most; // less than c->budget
@@ -316,7 +332,8 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
         return native_size(c, (double)width, (double)height, to_width, to_height, err);
     if (c->fit == FIT_PATCHES) return patches_size(c, width, height, to_width, to_height, err);
     if (c->fit == FIT_BUDGET) return budget_size(c, width, height, to_width, to_height, err);
-    if (!c->resize) return 0;
+    if (c->fit == FIT_WITHIN) within_size(c, width, height, to_width, to_height);
+    if (c->fit == FIT_WITHIN || !c->resize) return 0;
     if (c->fit == FIT_EXACT) {
         *to_width = c->exact_width ? c->exact_width : c->width;
         *to_height = c->exact_height ? c->exact_height : c->height;

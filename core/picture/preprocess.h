@@ -18,6 +18,8 @@ enum picture_fit {
                  // multiples of `multiple`
     FIT_BUDGET,  // enlarged or reduced to at most `budget` squares of `multiple` pixels; sides are
                  // multiples of `multiple`
+    FIT_WITHIN,  // at most `longest` pixels a side, never enlarged; then each side is resized up to
+                 // a multiple of `multiple` (Pixtral)
 };
 
 struct picture_config {
@@ -53,8 +55,8 @@ struct picture_config {
     // cut.
     int64_t min_tiles, max_tiles;
     bool thumbnail;
-    // Tiles by size (core/picture/tile_grid.h): the longest edge after the first resize; 0: the
-    // first resize is to exact_width x exact_height, or omitted.
+    // FIT_WITHIN; and tiles by size (core/picture/tile_grid.h): the longest edge after the first
+    // resize; 0: the first resize is to exact_width x exact_height, or omitted.
     int64_t longest;
 };
 

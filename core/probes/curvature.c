@@ -18,14 +18,14 @@ struct curvature {
 };
 
 // Returns the number of a token's tile, or of its row in pictures whose rows end with an extra
-// token.
+// token or have text between them.
 static int run_of(const struct picture_tile *tiles, int count, int64_t cell)
 {
     int first = 0;
     for (int t = 0; t < count; t++) {
         const struct picture_tile *a = &tiles[t];
         const int64_t at = cell - a->first, row = at >= 0 ? at / a->pitch : -1;
-        const bool split = a->pitch > a->cols;
+        const bool split = a->pitch > a->cols || a->rows_apart;
         if (row >= 0 && row < a->rows && at % a->pitch < a->cols)
             return first + (split ? (int)row : 0);
         first += split ? (int)a->rows : 1;

@@ -228,7 +228,7 @@ def text_tensors(config, arch, tensors, split_heads):
                 continue
             ours = (GLM if arch == "glm4" else LAYER)[rest]
             stem, n = f"blk.{layer}.{ours}", heads if ours == "attn_q" else kv
-            if arch == "llama" and ours in ("attn_q", "attn_k"):
+            if arch in ("llama", "mistral3") and ours in ("attn_q", "attn_k"):
                 t = in_pairs(t, n)
             if arch == "glm4" and "mrope_section" in (config.get("rope_scaling") or {}) and ours in ("attn_q", "attn_k"):
                 t = halved(t, n, int(t.shape[0] // n * config["partial_rotary_factor"]))
@@ -296,6 +296,8 @@ def pre_of(text):
         return "kimi-k2"
     if "individual_digits" in text:
         return "smollm"
+    if r"\\p{Lu}" in text:
+        return "tekken"
     return "llama-bpe" if r"\\p{N}{1,3}" in text else "qwen2" if r"\\p{N}|" in text else "gpt-2"
 
 
@@ -356,20 +358,30 @@ OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embeddi
          "embeddings.position_embeddings": "v.position_embd", "patch_embed.pos_emb": "v.position_embd",
          "encoder.final_layernorm": "v.post_ln", "post_conv_layernorm": "v.norm_embd", "post_layernorm": "v.post_ln",
          "downsample": "mm.patch_merger", "merger.proj": "mm.model.fc", "merger.post_projection_norm": "mm.post_norm",
-         "merger.gate_proj": "mm.gate", "merger.up_proj": "mm.up", "merger.down_proj": "mm.down"}
+         "merger.gate_proj": "mm.gate", "merger.up_proj": "mm.up", "merger.down_proj": "mm.down",
+         "patch_conv": "v.patch_embd", "ln_pre": "v.pre_ln"}
+PIXTRAL = {"attention_norm": "ln1", "ffn_norm": "ln2", "attention.v_proj": "attn_v", "attention.q_proj": "attn_q",
+           "attention.k_proj": "attn_k", "attention.o_proj": "attn_out", "feed_forward.gate_proj": "ffn_gate",
+           "feed_forward.up_proj": "ffn_up", "feed_forward.down_proj": "ffn_down"}
 
 
-def encoder_tensors(kind, tensors, keep, swap, deep):
+def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
     """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA; `deep`: blocks of
-    DeepStack's mergers."""
+    DeepStack's mergers; `pixtral`: Pixtral's number of heads and the id of [IMG_BREAK]."""
     projector = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
     if kind in ("llava", "llava_next"):
         projector = {"linear_1": "mm.0", "linear_2": "mm.2"}
+    if pixtral:
+        projector = {"norm": "mm.input_norm", "patch_merger.merging_layer": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2"}
     if kind == "kimi_vl":
         projector = {"pre_norm": "mm.input_norm", "linear_1": "mm.1", "linear_2": "mm.2"}
     names = dict(BLOCK, **({"mlp.fc1": "ffn_down", "mlp.fc2": "ffn_up"} if swap else {}))
     if kind == "kimi_vl":
         names.update({"norm1": "ln2", "mlp.fc1": "ffn_down"})
+    names.update(PIXTRAL if pixtral else {})
+    if pixtral:  # the row of [IMG_BREAK]
+        table = next(t for n, t in tensors.items() if n.endswith("embed_tokens.weight"))
+        yield "v.token_embd.img_break", Tensor([table.shape[1]], table.type, table.rows([pixtral["break"]]).data[:len(table.data) // table.shape[0]])
     for key, t in tensors.items():
         if key.endswith("image_newline"):
             yield "model.image_newline", t
@@ -391,7 +403,7 @@ def encoder_tensors(kind, tensors, keep, swap, deep):
         if parts[0] == "deepstack_merger_list":
             yield f"v.deepstack.{deep[int(parts[1])]}.{parts[2].removeprefix('linear_')}.{end}", t
             continue
-        number = next((i for i, p in enumerate(parts) if p.isdigit() and parts[0] in ("blocks", "encoder")), None)
+        number = next((i for i, p in enumerate(parts) if p.isdigit() and parts[0] in ("blocks", "encoder", "transformer")), None)
         if number is None:
             if stem in OUTER and OUTER[stem] == "v.patch_embd" and len(t.shape) == 5:  # a convolution over two pictures
                 size = len(t.data) // (t.shape[0] * t.shape[1] * 2)
@@ -414,6 +426,8 @@ def encoder_tensors(kind, tensors, keep, swap, deep):
             for i, q in enumerate("qkv"):
                 yield f"{start}attn_{q}.{end}", t.part(i, 3)
         else:
+            if pixtral and names[rest] in ("attn_q", "attn_k"):
+                t = in_pairs(t, pixtral["heads"])
             yield f"{start}{names[rest]}.{end}", t
 
 
@@ -430,7 +444,12 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
     for key in ("image_mean", "image_std"):
         if key in preprocessor:
             pairs[key] = [float(x) for x in preprocessor[key]]
-    if kind in ("llava", "llava_next"):
+    if v["model_type"] == "pixtral":
+        more.update({"clip.projector_type": "pixtral", "clip.use_silu": True})
+        pairs["attention.layer_norm_epsilon"] = 1e-5
+        if "spatial_merge_size" in whole:
+            pairs["spatial_merge_size"] = whole["spatial_merge_size"]
+    elif kind in ("llava", "llava_next"):
         more["clip.projector_type"] = "mlp"
         clip = v["model_type"] == "clip_vision_model"
         pairs["attention.layer_norm_epsilon"] = v.get("layer_norm_eps", 1e-5 if clip else 1e-6)
@@ -485,7 +504,12 @@ def write_encoder(path, source, whole, tensors, o):
     if whole.get("vision_feature_layer", -1) < 0:
         blocks += 1 + whole.get("vision_feature_layer", -2 if kind in ("llava", "llava_next") else -1)
     deep = whole["vision_config"].get("deepstack_visual_indexes")
-    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap, deep)}
+    pixtral = None
+    if whole["vision_config"].get("model_type") == "pixtral":
+        added = json.load(open(f"{source}/tokenizer.json"))["added_tokens"]
+        pixtral = {"heads": whole["vision_config"]["num_attention_heads"],
+                   "break": next(a["id"] for a in added if a["content"] == "[IMG_BREAK]")}
+    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap, deep, pixtral)}
     out.update({name: Tensor([4], "F32", bytes(16)) for name in o.add})
     out = {name: t for name, t in out.items() if name not in o.drop}
     pairs = {**encoder_pairs(kind, whole, blocks, preprocessor), **edits(o, encoder=True)}
@@ -502,6 +526,8 @@ def main():
     whole = json.load(open(f"{o.source}/config.json"))
     config, tensors = text_config(whole), read_folder(o.source)
     arch = ARCH[config.get("model_type") or whole["model_type"]]
+    if whole["model_type"] == "mistral3":
+        arch = "mistral3"
     wanted = {name: t if len(t.shape) < 2 else t.to(o.type.upper()) if o.type and t.shape[-1] % 32 == 0 else t
               for name, t in tensors.items()}
     if o.folder:

@@ -24,6 +24,7 @@ struct phase_layers {
 struct picture_tile {
     int64_t first, rows, cols, pitch;
     double left, top, right, bottom; // in pixels of the picture; may extend into its padding
+    bool rows_apart;                 // the prompt has text between the rows
 };
 
 // How the encoder reads pictures, and the visual tokens that result; families share kinds.
@@ -35,7 +36,8 @@ struct picture_kind {
     // none.
     void (*newlines)(const struct model *m, struct picture *p);
     // Sets p->part_tokens and part_cols: the parts of the visual tokens that the prompt marks with
-    // text (family.picture_mark); these parts are the picture's tiles. NULL: no text.
+    // text (family.picture_mark); these parts are the picture's tiles, or the rows of its grid.
+    // NULL: no text.
     void (*parts)(const struct model *m, struct picture *p);
     // Sets the pixel size of a typical picture, for forecasts.
     void (*usual)(const struct model *m, int64_t *width, int64_t *height);
@@ -69,11 +71,14 @@ struct family_mmproj {
     const char *pre; // name of the norm before the first block, or of the patch norm; NULL: omitted
     const char *post; // name of the norm after the last block; NULL: omitted
     bool whole_qkv;   // queries, keys and values are one matrix
+    bool pairs;       // rows of queries and keys are reordered: rotary pairs of a head are adjacent
     // The projector is Gemma 3's: gains of 1 + w, and a matrix with the outputs as columns, which
     // llama.cpp needs in f16 or f32.
     bool columns;
-    const char *norm;                                     // name of the projector's norm
-    const char *linear[2];                                // names of its linear layers
+    const char *norm;      // name of the projector's norm
+    const char *linear[2]; // names of its linear layers
+    // A token and the name of the tensor that holds a copy of its embedding; NULL: none.
+    const char *word, *word_row;
     int (*check)(const struct model *m, struct err *err); // NULL: always possible
     // Writes the metadata that only this type has.
     void (*put)(const struct model *m, struct gguf_writer *out);
@@ -108,6 +113,8 @@ struct family {
     // The text before part i of `count` of a picture's visual tokens (picture_kind.parts), which
     // form rows of `cols` parts; NULL: none.
     void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
+    // The encoder's texts, if any, replace picture_after and picture_mark (core/model/vision.h).
+    //
     // The token for a picture in the family's chat templates, if a template contains it; NULL: the
     // placeholder.
     const char *picture_word;

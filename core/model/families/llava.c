@@ -1,5 +1,5 @@
-// core/model/families/llava.c -- LLaVA: a CLIP, SigLIP or MoonViT encoder, a projector, a Llama or
-// Qwen2 decoder; and the code that other families of its layout share.
+// core/model/families/llava.c -- LLaVA: a CLIP, SigLIP, MoonViT or Pixtral encoder, a projector, a
+// Llama, Mistral or Qwen2 decoder; and the code that other families of its layout share.
 //
 // A picture is resized to one square, or keeps its size if the encoder has native resolution. Its
 // features from one encoder layer pass through the projector and replace the placeholder in the
@@ -182,6 +182,11 @@ static void shown_part(const struct picture_config *c, struct picture_shape shap
     t->top += cut_y / 2, t->bottom -= cut_y / 2;
 }
 
+static void picture_parts(const struct model *m, struct picture *p)
+{
+    if (native(m)) native_pictures.parts(m, p);
+}
+
 static int picture_tiles(const struct model *m, struct picture_shape shape,
                          struct picture_tile *tiles, int most)
 {
@@ -228,9 +233,11 @@ static struct vision_picture picture_read(struct graph *g, const struct model *m
     return vision_square(&m->vision.config, pixels);
 }
 
-const struct picture_kind llava_pictures = {
-    .tokens = picture_tokens, .usual = picture_usual, .tiles = picture_tiles, .read = picture_read
-};
+const struct picture_kind llava_pictures = { .tokens = picture_tokens,
+                                             .parts = picture_parts,
+                                             .usual = picture_usual,
+                                             .tiles = picture_tiles,
+                                             .read = picture_read };
 
 // --- weights -------------------------------------------------------------------------------------
 
@@ -270,6 +277,32 @@ enum model_part_kind llava_part(const struct model *m, const char *tensor)
     return strstr(tensor, "multi_modal_projector.") ? PART_PROJECTOR : text_part(m, tensor);
 }
 
+// --- published models ----------------------------------------------------------------------------
+
+// Those with CLIP or SigLIP are in core/new/shapes.c.
+static const struct family_shape shapes[] = {
+    { "pixtral-12b",
+      "{\"architectures\": [\"LlavaForConditionalGeneration\"], \"model_type\": \"llava\", "
+      "\"image_seq_length\": 1, \"image_token_index\": 0, \"projector_hidden_act\": \"gelu\", "
+      "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"vision_feature_layer\": "
+      "-1, "
+      "\"vision_feature_select_strategy\": \"full\", \"vision_config\": {\"model_type\": "
+      "\"pixtral\", \"head_dim\": 64, \"hidden_act\": \"silu\", \"hidden_size\": 1024, "
+      "\"image_size\": 1024, \"intermediate_size\": 4096, \"num_attention_heads\": 16, "
+      "\"num_hidden_layers\": 24, \"patch_size\": 16, \"rope_theta\": 10000.0}, \"text_config\": "
+      "{\"model_type\": \"mistral\", \"head_dim\": 128, \"hidden_act\": \"silu\", "
+      "\"hidden_size\": 5120, \"intermediate_size\": 14336, \"max_position_embeddings\": 1024000, "
+      "\"num_attention_heads\": 32, \"num_hidden_layers\": 40, \"num_key_value_heads\": 8, "
+      "\"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000000.0, \"sliding_window\": null, "
+      "\"vocab_size\": 131072}}",
+      "{\"image_processor_type\": \"PixtralImageProcessor\", \"image_mean\": [0.48145466, "
+      "0.4578275, "
+      "0.40821073], \"image_std\": [0.26862954, 0.26130258, 0.27577711], \"patch_size\": "
+      "{\"height\": 16, \"width\": 16}, \"size\": {\"longest_edge\": 1024}}",
+      131072, 130072, "[INST] [/INST] [IMG_BREAK] [IMG_END]" },
+    { 0 },
+};
+
 static const struct phase_layers phases[] = {
     { 32, 4096, 11008, { 5, 12, 16 }, "2-5,22-29" }, // LLaVA-1.5-7B
     { 0 },
@@ -283,6 +316,7 @@ const struct family family_llava = {
     .bind = llava_bind,
     .part = llava_part,
     .gguf = "mlp",
+    .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .pictures = &llava_pictures,
     .boxes = "llava",

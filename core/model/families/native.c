@@ -92,6 +92,16 @@ static int64_t picture_tokens(const struct model *m, struct picture_shape shape)
     return rows * cols;
 }
 
+// The rows of the grid, if the prompt has text between them.
+static void picture_parts(const struct model *m, struct picture *p)
+{
+    int64_t rows, cols;
+    if (!m->vision.config.kind->picture_mark || !p->tokens) return;
+    token_grid(m, p->shape, &rows, &cols);
+    p->part_tokens = cols;
+    p->part_cols = 1;
+}
+
 static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     const struct picture_shape usual = { .width = 1024, .height = 768 };
@@ -110,6 +120,7 @@ static int picture_tiles(const struct model *m, struct picture_shape shape,
     tiles[0] = (struct picture_tile){ .rows = rows,
                                       .cols = cols,
                                       .pitch = cols,
+                                      .rows_apart = m->vision.config.kind->picture_mark,
                                       .right = (double)shape.width,
                                       .bottom = (double)shape.height };
     // The last tokens may extend into the padding, beyond the picture.
@@ -165,7 +176,7 @@ void native_put_mmproj(const struct model *m, struct gguf_writer *out)
 
 // --- the pass ------------------------------------------------------------------------------------
 
-// Returns the picture as patches [S', 3*times*p*p].
+// Returns the picture's pixels [3,H,W], or its patches [S', 3*times*p*p].
 static struct vision_picture picture_read(struct graph *g, const struct model *m,
                                           const struct picture *picture)
 {
@@ -181,15 +192,22 @@ static struct vision_picture picture_read(struct graph *g, const struct model *m
     p.rows = sized.height / v->patch;
     p.cols = sized.width / v->patch;
     const int64_t shape[] = { p.rows * p.cols, 3 * v->times * v->patch * v->patch };
+    const int64_t planes[] = { 3, sized.height, sized.width };
     float *rows = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *rows);
     const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
-    preprocess_patches(rows, &sized, &c, v->patch, merge, v->times);
-    p.pixels = graph_upload(g, DTYPE_F32, 2, shape, rows);
+    if (v->kind->reads_planes)
+        preprocess_floats(rows, &sized, &c);
+    else
+        preprocess_patches(rows, &sized, &c, v->patch, merge, v->times);
+    p.pixels = v->kind->reads_planes ? graph_upload(g, DTYPE_F32, 3, planes, rows)
+                                     : graph_upload(g, DTYPE_F32, 2, shape, rows);
     free(rows);
     image_release(&sized);
     return p;
 }
 
-const struct picture_kind native_pictures = {
-    .tokens = picture_tokens, .usual = picture_usual, .tiles = picture_tiles, .read = picture_read
-};
+const struct picture_kind native_pictures = { .tokens = picture_tokens,
+                                              .parts = picture_parts,
+                                              .usual = picture_usual,
+                                              .tiles = picture_tiles,
+                                              .read = picture_read };

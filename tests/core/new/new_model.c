@@ -78,6 +78,8 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("gemma3-27b").total, 27432406640);
     // Gemma 4 E2B without its audio encoder.
     assert_int_equal(count("gemma4-e2b").total, 4797114083);
+    assert_int_equal(count("mistral-small-3.1").total, 24011361280);
+    assert_int_equal(count("pixtral-12b").total, 12682739712);
     assert_int_equal(count("qwen3-vl-2b").total, 2127532032);
     assert_int_equal(count("qwen3-vl-4b").total, 4437815808);
     assert_int_equal(count("qwen3-vl-8b").total, 8767123696);

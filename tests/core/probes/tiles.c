@@ -17,11 +17,11 @@ static int tiles_of(const struct model *m, struct picture_shape shape, struct pi
 {
     const double w = (double)shape.width, h = (double)shape.height;
     if (shape.width == shape.height) {
-        tiles[0] = (struct picture_tile){ 0, 2, 2, 2, 0, 0, w, h };
+        tiles[0] = (struct picture_tile){ 0, 2, 2, 2, 0, 0, w, h, false };
         return 1;
     }
-    tiles[0] = (struct picture_tile){ 0, 2, 3, 3, 0, 0, w, h };
-    tiles[1] = (struct picture_tile){ 6, 4, 2, 3, 0, 0, w, h };
+    tiles[0] = (struct picture_tile){ 0, 2, 3, 3, 0, 0, w, h, false };
+    tiles[1] = (struct picture_tile){ 6, 4, 2, 3, 0, 0, w, h, false };
     return 2;
 }
 

@@ -5,9 +5,10 @@
 // Each stage is read through /dump's taps and compared within its tolerance in golden.json.
 #include "tests/core/model/families/golden.h"
 
-static const char *const folders[] = { GOLDEN_TRAINED,      GOLDEN_TEXT,    "internvl2-internlm2",
-                                       "internvl2.5-qwen2", "kimi-text",    "llava-next",
-                                       "qwen2-vl",          "qwen3-vl-moe", "gemma3-text" };
+static const char *const folders[] = {
+    GOLDEN_TRAINED, GOLDEN_TEXT, "internvl2-internlm2", "internvl2.5-qwen2", "kimi-text",
+    "llava-next",   "qwen2-vl",  "qwen3-vl-moe",        "gemma3-text",       "pixtral"
+};
 
 static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)
 {

@@ -98,8 +98,9 @@ static void small_pictures_are_enlarged(void **state)
 
 // --- every family --------------------------------------------------------------------------------
 
-static const char *const folders[] = { "qwen2.5-vl",      "glm-4.1v",   "kimi-vl", "internvl3",
-                                       "llava-onevision", "llava-next", "smolvlm" };
+static const char *const folders[] = { "qwen2.5-vl", "glm-4.1v",        "kimi-vl",
+                                       "internvl3",  "llava-onevision", "llava-next",
+                                       "smolvlm",    "mistral3",        "pixtral" };
 
 static int64_t tokens_of(const struct model *m, int64_t width, int64_t height, int64_t most)
 {
