@@ -20,9 +20,12 @@ layer  vector norm  state norm  separated
 > /steer make where --plus where.txt --minus colour.txt
 error: 'where.safetensors' already exists: choose another name
 > /steer make x.gguf --plus where.txt --minus colour.txt --layer 6 --method pca
+[steer.made]
+layer  vector norm  state norm  separated
 ...
+'x.gguf' written: 3 and 3 samples compared at the last position of the prompt; /steer x.gguf STRENGTH uses it
 > /steer show x
-...
+x.gguf: layers 6, width 192, pca of 3 and 3 samples at the last position of the prompt, weights ...
 > /steer where 0.5
 steer.vectors = where.safetensors=0.5
 ...
