@@ -266,6 +266,11 @@ static const struct option_row rows[] = {
       "also measures up to 8 pictures of this folder in place of the picture, and subtracts their "
       "mean map",
       OPTION_TEXT, AT(request.options.others) },
+    { "--samples", "N", "number of answers to sample (default 5)", OPTION_INT,
+      AT(request.options.samples), 1, 1000 },
+    { "--temperature", "T",
+      "sampling temperature of these answers (default: sample.temperature, or 1 if that is 0)",
+      OPTION_REAL, AT(request.options.temperature), 0, 100 },
     { "--word", "TEXT", "shows the probability of this word's first token", OPTION_TEXT,
       AT(request.options.word) },
     { "--at", "residual|attention|ffn|head|value", "part of a layer to patch (default: residual)",
@@ -421,6 +426,11 @@ static int read_request(const struct shell *shell, struct measurement *w,
     if (w->request.set.data && w->request.options.token == PROBE_TOKEN_EACH)
         return err_set(err, "--token each shows the answer of the conversation: give it without "
                             "--data");
+    if (w->request.set.data && probe->numbered && w->names.length)
+        return err_set(err,
+                       "'%s' is the number of an answer of the conversation: give it without "
+                       "--data",
+                       w->names.data);
     if (w->request.set.data) {
         if (w->request.objects && (w->mask || w->request.options.box))
             return err_set(err, "--objects cannot be combined with --box or --mask");

@@ -33,6 +33,7 @@
     X(phases) /* core/methods/phases.c */                                                          \
     X(lens)   /* core/probes/calibration_lens.c */                                                \
     X(norms)  /* core/probes/norms.c */                                                            \
+    X(why)    /* core/probes/share.c */                                                            \
     X(eval)   /* core/eval/evaluate_batch.c */                                                    \
     X(first)  /* core/eval/evaluate_first.c */                                                    \
     X(job)    /* core/jobs/job.c */                                                               \
@@ -60,7 +61,7 @@
 #define PROBES(X)                                                                                  \
     X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
     X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)                                    \
-    X(lens) X(knockout) X(ablate) X(patch) X(attribute) X(faithful)
+    X(lens) X(why) X(consistency) X(knockout) X(ablate) X(patch) X(attribute) X(faithful)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
 #define CALIBRATION_KINDS(X) X(ffn) X(norms) X(sinks) X(phases) X(lens)

@@ -54,6 +54,14 @@ static void add_real(cJSON *object, const char *key, double value)
         cJSON_AddNullToObject(object, key);
 }
 
+// Adds a number with six digits, for values computed in single precision.
+static void add_rounded(cJSON *object, const char *key, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", value);
+    add_real(object, key, strtod(text, NULL));
+}
+
 static void add_ids(cJSON *object, const int32_t *ids, size_t count)
 {
     struct buf b = { 0 };
@@ -99,6 +107,10 @@ static void fill_token(cJSON *o, const struct event *e)
     if (e->reasoning && *e->reasoning) add_text(o, "reasoning", e->reasoning);
     if (e->ok) cJSON_AddTrueToObject(o, "was_reasoning");
     add_integer(o, "id", e->id);
+    if (!e->token) return;
+    add_rounded(o, "probability", e->token->probability);
+    add_rounded(o, "entropy", e->token->entropy);
+    if (!isnan(e->token->share)) add_rounded(o, "picture_share", e->token->share);
 }
 
 // Adds boxes (corner, width and height) or points (x and y), in pixels of the original picture.
@@ -369,7 +381,9 @@ static const struct kind {
     const char *name, *fields;
     void (*fill)(cJSON *object, const struct event *event);
 } kinds[] = {
-    [EVENT_TOKEN] = { "token", "text:string reasoning?:string was_reasoning?:boolean id:integer",
+    [EVENT_TOKEN] = { "token",
+                      "text:string reasoning?:string was_reasoning?:boolean id:integer "
+                      "probability?:number? entropy?:number? picture_share?:number?",
                       fill_token },
     [EVENT_ANSWER] = { "answer",
                        "text:string reasoning?:string reasoning_tokens?:integer ids:array "

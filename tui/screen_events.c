@@ -196,6 +196,7 @@ static struct news *copy_event(const struct event *from)
     n->event.pictures = NULL;
     n->event.score = NULL;
     if (from->ids) n->event.ids = keep_bytes(n, from->ids, (size_t)from->count * sizeof *from->ids);
+    if (from->token) n->event.token = keep_bytes(n, from->token, sizeof *from->token);
     if (from->answer) {
         struct event_answer *a = keep_bytes(n, from->answer, sizeof *a);
         a->text = keep_text(n, a->text);

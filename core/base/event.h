@@ -24,7 +24,7 @@ enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token (text may be empty); id -1: no token, only the
                     // rest of the text. reasoning: text of the reasoning; value: all text, with
                     // marks; ok: a closing mark came without an opening one, so all earlier text is
-                    // reasoning
+                    // reasoning; token: how sure the model is of it, NULL: unknown
     EVENT_ANSWER,   // answer: the complete answer
     EVENT_TEXT,     // text: lines for the user (help, info); ok: they are a drawing and must not be
                     // wrapped
@@ -70,6 +70,13 @@ enum event_kind {
                   // steps. key: only in series whose names end with key; NULL: in all
     EVENT_RESULT, // key, value: a result
     EVENT_SCORE,  // score: one evaluated sample
+};
+
+struct event_token {
+    double probability; // by the model alone, before any setting of sampling acts
+    double entropy;     // of the distribution that the token was chosen from, in nats
+    double share;       // of the token that comes from the pictures (core/probes/share.h); NaN: not
+                        // measured
 };
 
 struct event_answer {
@@ -190,6 +197,7 @@ struct event {
     double real;
     bool ok;
     const int32_t *ids;
+    const struct event_token *token;
     const struct event_answer *answer;
     const struct event_table *table;
     const struct event_heatmap *heatmap;

@@ -19,7 +19,8 @@ enum random_stream {
     RANDOM_PRUNE = 10,
     RANDOM_BOOTSTRAP = 12,
     RANDOM_POPE = 13,
-    RANDOM_DIRECTION = 14
+    RANDOM_DIRECTION = 14,
+    RANDOM_NOISE = 15
 };
 
 uint64_t random_bits(uint64_t seed, enum random_stream stream, uint64_t index);

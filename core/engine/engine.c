@@ -47,6 +47,7 @@ void engine_free(struct engine *e)
     settings_free(e->settings);
     dump_free(e->dump);
     live_free(e->live);
+    shares_free(e->shares);
     changes_release(&e->posted);
     free(e);
 }

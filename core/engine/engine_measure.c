@@ -40,6 +40,21 @@ static int copy_conversation(struct conversation *c, const struct conversation *
     return 0;
 }
 
+// Copies the conversation up to an answer, whose number, from 1, is in `words`.
+static int copy_to_answer(struct conversation *c, const struct conversation *from,
+                          const char *words, struct err *err)
+{
+    const int64_t wanted = strtoll(words, NULL, 10);
+    int64_t number = 0;
+    size_t count = 0;
+    while (count < from->message_count && number < wanted)
+        number += from->messages[count++].role == ROLE_ASSISTANT;
+    if (number < wanted)
+        return err_set(err, "no answer %s: the conversation has %lld", words, (long long)number);
+    conversation_set_model(c, from->model);
+    return conversation_copy(c, from, count, err);
+}
+
 static int measure_conversation(const struct measuring *m, struct conversation *c,
                                 const struct measure_request *request, struct results *r,
                                 struct err *err)
@@ -47,13 +62,21 @@ static int measure_conversation(const struct measuring *m, struct conversation *
     struct measuring with = *m;
     struct probe_options options = request->options;
     struct masks masks = { .lines.file = -1 };
+    struct conversation until;
+    int status = 0;
     if (request->objects && masks_open(&masks, request->objects, err) < 0) return -1;
     if (request->objects) options.objects = &masks;
     options.object_boxes = request->boxes;
     with.options = &options;
-    const int status = measure(&with, c, request->probe, r, err);
+    conversation_init(&until, m->backend);
+    if (request->probe->numbered && options.words) {
+        status = copy_to_answer(&until, c, options.words, err);
+        c = &until;
+    }
+    if (status == 0) status = measure(&with, c, request->probe, r, err);
     results_rank(r);
     masks_close(&masks);
+    conversation_release(&until);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "core/engine/engine.h"
 #include "core/probes/dump.h"
 #include "core/probes/live.h"
+#include "core/probes/share.h"
 #include "core/settings/changes.h"
 #include "core/talk/conversation.h"
 
@@ -21,10 +22,11 @@ struct engine {
     struct conversation conversation;
     struct conversation stashed;
     bool stash;
-    struct dump *dump;  // requested for the next answer, or NULL
-    bool watch;         // emits maps while answering
-    double watch_pause; // minimum seconds between maps
-    struct live *live;  // of the running answer
+    struct dump *dump;     // requested for the next answer, or NULL
+    bool watch;            // emits maps while answering
+    double watch_pause;    // minimum seconds between maps
+    struct live *live;     // of the running answer
+    struct shares *shares; // of the running answer; NULL: not measured
     struct changes posted;
     void (*between)(void *self); // called before each token of an answer; NULL: nothing
     void *between_self;

@@ -1,5 +1,6 @@
 // core/engine/engine_talk.c -- the engine's conversation, in reading order: a picture, a question
 // and its answer; then messages without answers, undo, and a second conversation.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,22 @@ bool engine_watched(const struct engine *e)
     return e->watch && settings_flag(e->settings, "screen.live");
 }
 
-// Attaches the active methods and listeners: the live map and a pending dump.
+// True if answers measure the share of each token that comes from the pictures.
+static bool measures_shares(const struct engine *e)
+{
+    if (!e->conversation.picture_count) return false;
+    return settings_flag(e->settings, "why.live") ||
+           (e->watch && !e->stash && settings_is(e->settings, "screen.tint", "picture"));
+}
+
+static double share_of(void *self, int64_t token)
+{
+    const struct engine *e = self;
+    double part[SHARE_PARTS];
+    return e->shares && shares_of(e->shares, token, part) ? part[SHARE_PICTURE] : NAN;
+}
+
+// Attaches the active methods and listeners: the live map, shares of tokens and a pending dump.
 static int attach(struct engine *e, struct hooks *hooks, struct err *err)
 {
     const struct method_tensors tensors = adapter_tensors(e->adapters.active);
@@ -110,6 +126,16 @@ static int attach(struct engine *e, struct hooks *hooks, struct err *err)
                            e->sinks);
         live_pause(e->live, e->watch_pause);
         struct hook hook = live_hook(e->live);
+        hooks_add(hooks, &hook);
+    }
+    const enum share_by by = share_setting(e->settings);
+    if (!e->answering || !measures_shares(e) || !shares_measure(e->shares, by)) {
+        shares_free(e->shares);
+        e->shares = NULL;
+    }
+    if (measures_shares(e)) {
+        if (!e->shares) e->shares = shares_new(e->model, by);
+        struct hook hook = shares_hook(e->shares);
         hooks_add(hooks, &hook);
     }
     if (e->dump) {
@@ -145,6 +171,8 @@ static int answer(struct engine *e, struct answer_options options, bool *answere
     options.in_conversation = !e->stash;
     options.change = change_answer;
     options.change_self = &now;
+    options.share = share_of;
+    options.share_self = e;
     if (e->dump) {
         options.all_logits = dump_wants_all_logits(e->dump);
         options.whole = true;

@@ -7,43 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/interventions/cut.h"
 #include "core/interventions/effect.h"
-#include "core/model/pass.h"
 #include "core/positions/positions.h"
 #include "core/probes/kit.h"
 
 struct knockout {
     const struct probe_env *env;
-    bool *from, *to; // [N] positions
-    bool *layers;    // [L] chosen by the user
-    int *chosen;     // [chosen_count] these layers in order
+    struct cut cut;
+    int *chosen; // [chosen_count] the layers that the user chose, in order
     int chosen_count, window;
     struct effect effect;
     double *windows; // [chosen_count] change for the window that begins at chosen[i]; NaN: none
     float *heads;    // [L,H] loss of log-probability; NaN: not measured
-
-    // The cut of the current pass.
-    bool *now;         // [L] layers
-    int head;          // -1: all heads
-    bool *reached;     // [L] layers in which attention was cut in some pass
-    bool *rows, *keys; // [N], [P] for struct hidden_keys
-    bool *one_head;    // [H]
 };
 
 static void knockout_release(void *state)
 {
     struct knockout *s = state;
-    free(s->from);
-    free(s->to);
-    free(s->layers);
+    cut_close(&s->cut);
     free(s->chosen);
     free(s->windows);
     free(s->heads);
-    free(s->now);
-    free(s->reached);
-    free(s->rows);
-    free(s->keys);
-    free(s->one_head);
     effect_close(&s->effect);
     free(s);
 }
@@ -77,26 +62,19 @@ static int knockout_words(const char *words, struct err *err)
 static void *knockout_start(const struct probe_env *env, struct err *err)
 {
     const int layers = env->model->decoder.config.layers;
-    const size_t n = (size_t)env->sequence->n, L = (size_t)layers;
+    const size_t L = (size_t)layers;
     struct knockout *s = xcalloc(1, sizeof *s);
     s->env = env;
-    s->from = xcalloc(n + 1, sizeof *s->from);
-    s->to = xcalloc(n + 1, sizeof *s->to);
-    s->rows = xcalloc(n + 1, sizeof *s->rows);
-    s->keys = xcalloc(n + 1, sizeof *s->keys);
-    s->layers = xcalloc(L, sizeof *s->layers);
-    s->now = xcalloc(L, sizeof *s->now);
-    s->reached = xcalloc(L, sizeof *s->reached);
+    cut_open(&s->cut, env);
     s->chosen = xcalloc(L, sizeof *s->chosen);
     s->windows = xcalloc(L, sizeof *s->windows);
-    s->one_head = xcalloc((size_t)env->model->decoder.config.heads, sizeof *s->one_head);
     s->heads = probe_nans((int64_t)L * env->model->decoder.config.heads);
     char *from = NULL, *to = NULL;
     int status = split(env->options->words, &from, &to, err);
     if (status == 0)
-        status = positions_layers(env->options->layers, "--layers", layers, s->layers, err);
-    if (status >= 0 && probe_positions(env, from, s->from, err) < 0) status = -1;
-    if (status >= 0 && probe_positions(env, to, s->to, err) < 0) status = -1;
+        status = positions_layers(env->options->layers, "--layers", layers, s->cut.listens, err);
+    if (status >= 0 && probe_positions(env, from, s->cut.from, err) < 0) status = -1;
+    if (status >= 0 && probe_positions(env, to, s->cut.to, err) < 0) status = -1;
     free(from);
     free(to);
     if (status < 0) {
@@ -104,59 +82,22 @@ static void *knockout_start(const struct probe_env *env, struct err *err)
         return NULL;
     }
     for (int l = 0; l < layers; l++)
-        if (s->layers[l]) s->chosen[s->chosen_count++] = l;
+        if (s->cut.listens[l]) s->chosen[s->chosen_count++] = l;
     s->window = env->options->window ? env->options->window : (int)fmax(1, round(layers / 5.0));
     return s;
-}
-
-// --- the cut -------------------------------------------------------------------------------------
-
-static bool cut_wants(void *self, const struct site *site, int layer)
-{
-    const struct knockout *s = self;
-    return site == SITE_VALUES && (layer < 0 || s->layers[layer]);
-}
-
-static int cut_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    struct knockout *s = self;
-    if (!s->now[args->layer]) return 0;
-    for (int64_t i = 0; i < args->q->shape[0]; i++) s->rows[i] = s->to[site_row(args, i)];
-    for (int64_t j = 0; j < args->k->shape[0]; j++) s->keys[j] = s->from[site_key(args, j)];
-    memset(s->one_head, 0, (size_t)args->q->shape[1] * sizeof *s->one_head);
-    if (s->head >= 0) s->one_head[s->head] = true;
-    args->seen.hidden = (struct hidden_keys){ s->rows, s->keys, s->head >= 0 ? s->one_head : NULL };
-    s->reached[args->layer] = true;
-    return 0;
-}
-
-static struct hook cut_hook(struct knockout *s)
-{
-    return (struct hook){ .wants = cut_wants, .run = cut_run, .self = s, .changes = true };
 }
 
 // Cuts attention in these layers: chosen[first .. first+count-1], and in one head or all (-1).
 static int cut(struct knockout *s, int first, int count, int head, double *change, struct err *err)
 {
-    const struct hook hook = cut_hook(s);
-    memset(s->now, 0, (size_t)s->env->model->decoder.config.layers * sizeof *s->now);
-    for (int i = first; i < first + count; i++) s->now[s->chosen[i]] = true;
-    s->head = head;
+    const struct hook hook = cut_hook(&s->cut);
+    memset(s->cut.layers, 0, (size_t)s->env->model->decoder.config.layers * sizeof *s->cut.layers);
+    for (int i = first; i < first + count; i++) s->cut.layers[s->chosen[i]] = true;
+    s->cut.head = head;
     return effect_of(&s->effect, &hook, change, err);
 }
 
 // --- the passes ----------------------------------------------------------------------------------
-
-// Returns the first position that loses a key; -1: none does.
-static int64_t first_cut(const struct knockout *s)
-{
-    const struct decoder_config *c = &s->env->model->decoder.config;
-    const struct sequence *q = s->env->sequence;
-    for (int64_t i = 0; i < q->n; i++)
-        for (int64_t j = 0; s->to[i] && j < pass_sees(c, false, q, i).end; j++)
-            if (s->from[j] && j != i) return i;
-    return -1;
-}
 
 static int knockout_passes(void *state, struct passing *p, struct err *err)
 {
@@ -164,9 +105,9 @@ static int knockout_passes(void *state, struct passing *p, struct err *err)
     const int heads = (int)s->env->model->decoder.config.heads;
     const int windows = s->window < s->chosen_count ? s->chosen_count - s->window + 1 : 0;
     const int of_heads = s->env->options->heads ? s->chosen_count * heads : 0;
-    const int64_t first = first_cut(s);
+    const int64_t first = cut_first(&s->cut);
     if (first < 0) return err_set(err, "nothing to cut: no position of TO sees one of FROM");
-    const struct hook hook = cut_hook(s);
+    const struct hook hook = cut_hook(&s->cut);
     int status = effect_open(&s->effect, s->env, p, first, windows + of_heads + 1, &hook, err);
     for (int i = 0; i < s->chosen_count; i++) s->windows[i] = NAN;
     for (int i = 0; i < windows && status == 0; i++)
@@ -186,11 +127,11 @@ static int knockout_finish(void *state, struct results *r, struct err *err)
     const int layers = s->env->model->decoder.config.layers;
     const int heads = (int)s->env->model->decoder.config.heads;
     int from = 0, to = 0;
-    for (int64_t i = 0; i < s->env->sequence->n; i++) from += s->from[i], to += s->to[i];
+    for (int64_t i = 0; i < s->env->sequence->n; i++) from += s->cut.from[i], to += s->cut.to[i];
     effect_put(&s->effect, r, "knockout");
     results_note(r, "%d position%s no longer attend%s to %d in %d layer%s", to, to == 1 ? "" : "s",
                  to == 1 ? "s" : "", from, s->chosen_count, s->chosen_count == 1 ? "" : "s");
-    effect_note_layers(&s->effect, r, s->layers, s->reached);
+    effect_note_layers(&s->effect, r, s->cut.listens, s->cut.reached);
     if (s->window < s->chosen_count) {
         struct result_table *t = results_table(r, "knockout.windows", "layer|change");
         t->curve = true;

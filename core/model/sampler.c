@@ -4,10 +4,12 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "core/base/random.h"
 #include "core/settings/settings.h"
+#include "kernels/backend.h"
 
 const struct setting sample_settings[] = {
     { .key = "sample.temperature",
@@ -149,11 +151,42 @@ const char *logits_damage(const float *x, int64_t n)
     return "Inf";
 }
 
-int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
-                     size_t history_count, uint64_t position)
+// Returns the sum of p (x - from); a logit of -Inf, whose p is 0, adds nothing. Sums blocks in
+// single precision, in lanes that compilers vectorise: a GPU computes a token in a millisecond.
+static double weighted_sum(const float *p, const float *x, int64_t n, float from)
 {
-    double penalty = settings_real(s, "sample.repeat_penalty");
-    if (penalty != 1) penalise(logits, vocab, history, history_count, penalty);
+    enum { LANES = 16, BLOCK = 1024 };
+    static const float least = -1e30f; // in place of -Inf, which times 0 is NaN
+    double all = 0;
+    for (int64_t i = 0; i < n;) {
+        const int64_t end = i + BLOCK < n ? i + BLOCK : n;
+        float sum[LANES] = { 0 };
+        for (; i + LANES <= end; i += LANES)
+            for (int j = 0; j < LANES; j++)
+                sum[j] += p[i + j] * ((x[i + j] > least ? x[i + j] : least) - from);
+        for (int j = 0; i < end; i++, j++) sum[j] += p[i] * ((x[i] > least ? x[i] : least) - from);
+        for (int j = 0; j < LANES; j++) all += (double)sum[j];
+    }
+    return all;
+}
+
+struct logits_spread logits_spread(const float *logits, int64_t n, float *probs)
+{
+    const int32_t best = argmax(logits, n);
+    const struct tensor x = {
+        .data = (float *)(uintptr_t)logits, .dtype = DTYPE_F32, .rank = 1, .shape = { n }
+    };
+    struct tensor y = x;
+    y.data = probs;
+    backend_cpu()->softmax(&y, &x, 1);
+    const double above = -log((double)probs[best]); // log_sum minus the best logit
+    const double entropy = above - weighted_sum(probs, logits, n, logits[best]);
+    return (struct logits_spread){ (double)logits[best] + above, fmax(entropy, 0) };
+}
+
+// Picks from logits to which the penalty has been applied.
+static int32_t pick(const struct settings *s, const float *logits, int64_t vocab, uint64_t position)
+{
     double temperature = settings_real(s, "sample.temperature");
     int32_t best = argmax(logits, vocab);
     if (temperature == 0 || !isfinite(logits[best])) return best;
@@ -186,5 +219,18 @@ int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, con
         draw -= list[chosen++].probability;
     int32_t id = list[chosen].id;
     free(list);
+    return id;
+}
+
+int32_t sampler_pick(const struct settings *s, const float *logits, int64_t vocab,
+                     const int32_t *history, size_t history_count, uint64_t position)
+{
+    const double penalty = settings_real(s, "sample.repeat_penalty");
+    if (penalty == 1) return pick(s, logits, vocab, position);
+    float *copy = xreallocarray(NULL, (size_t)vocab, sizeof *copy);
+    memcpy(copy, logits, (size_t)vocab * sizeof *copy);
+    penalise(copy, vocab, history, history_count, penalty);
+    const int32_t id = pick(s, copy, vocab, position);
+    free(copy);
     return id;
 }

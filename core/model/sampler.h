@@ -21,8 +21,19 @@ struct settings;
 // excludes a token, but one logit must be finite.
 const char *logits_damage(const float *logits, int64_t n);
 
-// Modifies logits [vocab]. history: ids so far, for the penalty. position: index of the new token.
-int32_t sampler_pick(const struct settings *s, float *logits, int64_t vocab, const int32_t *history,
-                     size_t history_count, uint64_t position);
+// The distribution that logits give by themselves: at temperature 1, before any setting of sampling
+// acts.
+struct logits_spread {
+    double log_sum; // logarithm of the sum of e^logit: log p(i) = logits[i] - log_sum
+    double entropy; // in nats
+};
+
+// Computes the spread of logits [n]; probs [n] receives the probabilities.
+struct logits_spread logits_spread(const float *logits, int64_t n, float *probs);
+
+// Picks a token from logits [vocab]. history: ids so far, for the penalty. position: index of the
+// new token.
+int32_t sampler_pick(const struct settings *s, const float *logits, int64_t vocab,
+                     const int32_t *history, size_t history_count, uint64_t position);
 
 #endif

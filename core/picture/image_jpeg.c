@@ -83,3 +83,57 @@ int image_decode_jpeg(struct image *image, const struct image_header *h, const u
     free(inks);
     return rc;
 }
+
+// --- writing -------------------------------------------------------------------------------------
+
+struct writer {
+    struct jpeg_compress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    jmp_buf failed;
+    char why[JMSG_LENGTH_MAX];
+};
+
+static _Noreturn void fail_writing(j_common_ptr jpeg)
+{
+    struct writer *w = jpeg->client_data;
+    jpeg->err->format_message(jpeg, w->why);
+    longjmp(w->failed, 1);
+}
+
+static int write_pixels(struct writer *w, const struct image *image, int quality, uint8_t **bytes,
+                        unsigned long *size)
+{
+    struct jpeg_compress_struct *jpeg = &w->jpeg;
+    if (setjmp(w->failed)) return -1;
+    jpeg_create_compress(jpeg);
+    jpeg_mem_dest(jpeg, bytes, size);
+    jpeg->image_width = (JDIMENSION)image->width;
+    jpeg->image_height = (JDIMENSION)image->height;
+    jpeg->input_components = 3;
+    jpeg->in_color_space = JCS_RGB;
+    jpeg_set_defaults(jpeg);
+    jpeg_set_quality(jpeg, quality, TRUE);
+    jpeg_start_compress(jpeg, TRUE);
+    while (jpeg->next_scanline < jpeg->image_height) {
+        uint8_t *row = image->pixels + jpeg->next_scanline * image->width * 3;
+        jpeg_write_scanlines(jpeg, &row, 1);
+    }
+    jpeg_finish_compress(jpeg);
+    return 0;
+}
+
+void *image_encode_jpeg(const struct image *image, int quality, size_t *size, struct err *err)
+{
+    struct writer w = { .jpeg.client_data = &w };
+    uint8_t *bytes = NULL;
+    unsigned long length = 0;
+    w.jpeg.err = jpeg_std_error(&w.errors);
+    w.errors.error_exit = fail_writing;
+    const int status = write_pixels(&w, image, quality, &bytes, &length);
+    jpeg_destroy_compress(&w.jpeg);
+    *size = length;
+    if (status == 0) return bytes;
+    err_set(err, "cannot write a JPEG: %s", w.why);
+    free(bytes);
+    return NULL;
+}

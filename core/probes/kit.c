@@ -374,6 +374,26 @@ const float *probe_contributions(struct graph *g, const struct model *m,
     return c;
 }
 
+// --- words ---------------------------------------------------------------------------------------
+
+char *probe_word(const struct tokenizer *t, int32_t id)
+{
+    const char *name = tokenizer_token(t, id);
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    tokenizer_decode(t, &id, 1, false, &b);
+    const char *from = b.data + strspn(b.data, " \t\r\n");
+    size_t n = strlen(from);
+    while (n && strchr(" \t\r\n", from[n - 1])) n--;
+    char *word = n                      ? xstrndup(from, n)
+                 : strchr(b.data, '\n') ? xstrdup("\u23ce")
+                 : b.length             ? xstrdup("\u2423")
+                 : name                 ? xstrdup(name)
+                                        : xasprintf("<%d>", id);
+    buf_release(&b);
+    return word;
+}
+
 // --- maps ----------------------------------------------------------------------------------------
 
 enum { TILES = 64 };

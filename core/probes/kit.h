@@ -85,6 +85,10 @@ const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);
 
+// Returns a token's text without surrounding spaces; for a token of spaces a symbol; for a token
+// without text its name. The caller frees it.
+char *probe_word(const struct tokenizer *t, int32_t id);
+
 // Sets the flags rows[N] of the positions that `text` names (core/positions/positions.h); returns
 // their number, or -1.
 int64_t probe_positions(const struct probe_env *env, const char *text, bool *rows, struct err *err);

@@ -289,27 +289,6 @@ static int lens_run(void *state, struct graph *g, const struct site *site, struc
 
 // --- results -------------------------------------------------------------------------------------
 
-// Returns a token's text without surrounding spaces; for a token of spaces a symbol; for a token
-// without text its name. The caller frees it.
-static char *word_of(const struct lens *s, int32_t id)
-{
-    const struct tokenizer *t = s->env->model->tokenizer;
-    const char *name = tokenizer_token(t, id);
-    struct buf b = { 0 };
-    buf_puts(&b, "");
-    tokenizer_decode(t, &id, 1, false, &b);
-    const char *from = b.data + strspn(b.data, " \t\r\n");
-    size_t n = strlen(from);
-    while (n && strchr(" \t\r\n", from[n - 1])) n--;
-    char *word = n                      ? xstrndup(from, n)
-                 : strchr(b.data, '\n') ? xstrdup("\u23ce")
-                 : b.length             ? xstrdup("\u2423")
-                 : name                 ? xstrdup(name)
-                                        : xasprintf("<%d>", id);
-    buf_release(&b);
-    return word;
-}
-
 struct count {
     char *word;
     double tokens, sum; // of the values
@@ -360,7 +339,7 @@ static void put_maps(const struct lens *s, struct results *r, int layer)
         if (token < 0 || !s->at[i] || g->best < 0) continue;
         any = true;
         values[token] = (float)(s->word >= 0 ? g->target_p : g->p);
-        words[token] = word_of(s, g->best);
+        words[token] = probe_word(s->env->model->tokenizer, g->best);
     }
     if (any) {
         put_counts(r, layer, words, values, s->env->visual);
@@ -381,7 +360,7 @@ static void put_layer(const struct lens *s, int layer, struct result_table *t,
     for (int64_t i = 0; i < q->n; i++) {
         const struct guess *g = &s->guess[layer * q->n + i];
         if (!s->at[i] || g->best < 0 || q->picture[i] >= 0) continue;
-        char *word = word_of(s, g->best);
+        char *word = probe_word(s->env->model->tokenizer, g->best);
         double *v = result_row(each, "%d.%lld %s", layer, (long long)i, word);
         free(word);
         v[0] = g->p, v[1] = g->entropy, v[2] = g->target_p, v[3] = g->target_rank;

@@ -83,7 +83,35 @@ static int answer_logp(struct passing *p, struct tensor *h, const float *weight,
     return status;
 }
 
-int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
+// Passes on the answer's logits, row by row.
+static int answer_logits(struct passing *p, struct tensor *h, passes_logits_fn take, void *self)
+{
+    struct graph *g = &p->graph;
+    const struct sequence *s = &p->sequence;
+    const int64_t answer = s->n - s->prompt, first = h->shape[0] - answer - 1;
+    float *row = xreallocarray(NULL, (size_t)p->m->model->decoder.config.vocab, sizeof *row);
+    for (int64_t t = 0; t < answer && graph_ok(g); t++) {
+        const struct arena_mark mark = arena_mark(&p->arena);
+        struct tensor *x =
+            decoder_logits(g, &p->m->model->decoder, graph_rows(g, h, first + t, 1)); // [1,V]
+        if (x && graph_ok(g)) {
+            graph_download(g, row, x);
+            take(self, t, row);
+        }
+        arena_reset(&p->arena, mark);
+    }
+    free(row);
+    return graph_ok(g) ? 0 : -1;
+}
+
+// What a pass gives: the answer's log-probabilities, or its logits.
+struct wanted {
+    double *logp; // NULL: logits
+    passes_logits_fn take;
+    void *self;
+};
+
+static int run(struct passing *p, const struct hook *hook, int64_t from, struct wanted wanted,
                struct err *err)
 {
     const int64_t first = p->sequence.prompt - 1 < from ? p->sequence.prompt - 1 : from;
@@ -98,7 +126,9 @@ int passes_run(struct passing *p, const struct hook *hook, int64_t from, double 
     if (hook) hooks_add(&p->hooks, hook);
     const struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *h = status == 0 ? run_rows(p, &p->kv, &p->sequence, prefix) : NULL;
-    if (!h || answer_logp(p, h, NULL, logp) < 0) status = -1;
+    if (!h || (wanted.logp ? answer_logp(p, h, NULL, wanted.logp)
+                           : answer_logits(p, h, wanted.take, wanted.self)) < 0)
+        status = -1;
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;
     return status < 0 ? pass_failed(p, err) : 0;
@@ -121,6 +151,18 @@ int passes_gradient(struct passing *p, const struct hook *hook, const float *wei
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;
     return status < 0 ? pass_failed(p, err) : 0;
+}
+
+int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
+               struct err *err)
+{
+    return run(p, hook, from, (struct wanted){ .logp = logp }, err);
+}
+
+int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
+                      passes_logits_fn take, void *self, struct err *err)
+{
+    return run(p, hook, from, (struct wanted){ .take = take, .self = self }, err);
 }
 
 // --- other visual tokens -------------------------------------------------------------------------
@@ -239,6 +281,16 @@ void passes_use(struct passing *p, const struct model *m)
     p->own = m ? own : NULL;
     p->m = m ? &p->with : own;
     p->prefix = -1;
+}
+
+const struct measuring *passes_measuring(const struct passing *p)
+{
+    return p->m;
+}
+
+const struct conversation *passes_conversation(const struct passing *p)
+{
+    return p->c;
 }
 
 void passes_progress(struct passing *p, int64_t done, int64_t all)

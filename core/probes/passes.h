@@ -13,8 +13,10 @@
 
 #include "core/base/err.h"
 
+struct conversation;
 struct hook;
 struct model;
+struct measuring;
 struct passing;
 
 // Sets logp[t] to the log-probability (natural logarithm) of token t of the answer. `from`: the
@@ -28,6 +30,11 @@ int passes_run(struct passing *p, const struct hook *hook, int64_t from, double 
 // the model get no gradient, so quantised models work.
 int passes_gradient(struct passing *p, const struct hook *hook, const float *weight, double *logp,
                     struct err *err);
+// Receives the logits [V] that predict token t of the answer, valid during the call.
+typedef void (*passes_logits_fn)(void *self, int64_t t, const float *logits);
+// Like passes_run, but passes on the logits of every token of the answer.
+int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
+                      passes_logits_fn take, void *self, struct err *err);
 // passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of
 // the same size, to replace the picture, and sets *focus to the encoder's attention to each of them
 // (NULL: no method reads it). The caller frees both. NULL on failure.
@@ -45,6 +52,9 @@ int passes_restore(struct passing *p, int picture, struct err *err);
 // conversation's again. Methods that read weights (scores of pruning) keep reading the
 // conversation's model.
 void passes_use(struct passing *p, const struct model *m);
+// Return the measurement, and the conversation that it measures, which must not be changed.
+const struct measuring *passes_measuring(const struct passing *p);
+const struct conversation *passes_conversation(const struct passing *p);
 // Reports that `done` of `all` passes have run.
 void passes_progress(struct passing *p, int64_t done, int64_t all);
 

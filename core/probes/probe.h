@@ -71,6 +71,9 @@ struct probe_options {
     const char *by;     // kinds of attribution, separated by commas; NULL: the default
     int steps;          // of integrated gradients; 0: the default
     const char *others; // folder of pictures that correct maps for sinks; NULL: none
+    // Of probes that answer again.
+    int samples;        // answers to sample; 0: the probe's choice
+    double temperature; // of these samples; 0: the probe's choice
 };
 
 // Default options.
@@ -125,6 +128,7 @@ struct probe {
     // Checks the syntax of the words before the first option. NULL: the probe takes no words.
     int (*words)(const char *words, struct err *err);
     const char *const *complete; // the words, for completion; NULL: position_words
+    bool numbered;               // the words are the number of an answer, from 1; NULL: the last
     bool pictures;               // needs visual tokens
     bool answer;                 // needs an answer
     bool answered;               // over a data set, questions are answered first

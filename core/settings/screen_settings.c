@@ -1,15 +1,17 @@
 // core/settings/screen_settings.c -- settings of the full screen. The core stores them, but
-// reads only those of the live map (core/probes/live.c).
+// reads only those of the live map (core/probes/live.c) and screen.tint (core/engine/).
 #include "core/settings/settings.h"
 
 static const char *const themes[] = { "default", "light", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };
 static const char *const graphics[] = { "auto",      "kitty",  "iterm", "sixel", "sextants",
-                                        "quadrants", "blocks", "ascii", NULL };
+                                        "quadrants", "blocks", "ascii", "words", NULL };
 static const char *const layouts[] = { "auto",    "chat",    "workbench", "maps",
                                        "compare", "changed", NULL };
 
 static const char *const reasonings[] = { "fold", "show", NULL };
+
+static const char *const tints[] = { "off", "picture", "probability", "entropy", NULL };
 
 static const char *const word_auto[] = { "auto", NULL };
 static const char *const word_mean[] = { "mean", NULL };
@@ -35,8 +37,8 @@ const struct setting screen_settings[] = {
       .choices = graphics,
       .stale = STALE_NOTHING,
       .help = "Drawing of pictures and maps: terminal graphics (kitty, iTerm2, sixel), which auto "
-              "detects, or characters.",
-      .also = "sixel kitty iterm images" },
+              "detects, or characters; words: only describes them (lines).",
+      .also = "sixel kitty iterm images blind screen reader braille accessibility" },
     { .key = "screen.layout",
       .type = SETTING_CHOICE,
       .def = "auto",
@@ -65,6 +67,14 @@ const struct setting screen_settings[] = {
       .help = "Reasoning before answers: fold shows one line that can be opened; show shows all of "
               "it (without the full screen: on standard error).",
       .also = "thinking think" },
+    { .key = "screen.tint",
+      .type = SETTING_CHOICE,
+      .def = "off",
+      .choices = tints,
+      .stale = STALE_NOTHING,
+      .help = "Tints the tokens of answers: by their share from the picture (why.share), "
+              "probability or entropy.",
+      .also = "heatmap highlight confidence uncertainty attribution" },
     { .key = "screen.live",
       .type = SETTING_FLAG,
       .def = "on",

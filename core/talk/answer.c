@@ -103,6 +103,7 @@ struct answering {
     // The newest pass.
     float *logits;                 // [1 + drafts, V] of the pass's last rows, host memory
     int64_t capacity;              // of logits, in rows
+    float *probs;                  // [V] of the newest token
     int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
     int64_t drafts, row; // the next token is chosen from `row`; earlier drafts were accepted
     int64_t known;       // rows of the sequence up to `row`
@@ -254,8 +255,26 @@ static int apply_changes(struct answering *a)
 
 // --- generation ----------------------------------------------------------------------------------
 
-// Emits a token with its text, and empties the text.
-static void emit_token(struct answering *a, int32_t id, struct buf *text, bool last)
+// Picks the next token, or takes a forced one, and says how sure the model is of it.
+static int32_t choose(struct answering *a, bool forced, struct event_token *sure)
+{
+    const int64_t vocab = a->c->model->decoder.config.vocab, token = (int64_t)a->ids.count;
+    const float *logits = logits_now(a);
+    const struct logits_spread spread = logits_spread(logits, vocab, a->probs);
+    const int32_t id = forced ? a->options->forced[token]
+                              : sampler_pick(a->settings, logits, vocab, a->sequence.ids,
+                                             (size_t)a->sequence.n, (uint64_t)a->sequence.n);
+    *sure = (struct event_token){
+        .probability = exp((double)logits[id] - spread.log_sum),
+        .entropy = spread.entropy,
+        .share = a->options->share ? a->options->share(a->options->share_self, token) : NAN,
+    };
+    return id;
+}
+
+// Emits a token with its text, and empties the text. sure NULL: the rest of the text, no token.
+static void emit_token(struct answering *a, int32_t id, const struct event_token *sure,
+                       struct buf *text, bool last)
 {
     struct buf reasoning = { 0 }, answer = { 0 };
     buf_puts(text, "");
@@ -270,6 +289,7 @@ static void emit_token(struct answering *a, int32_t id, struct buf *text, bool l
                                           .text = answer.data ? answer.data : "",
                                           .reasoning = reasoning.data ? reasoning.data : "",
                                           .value = text->data,
+                                          .token = sure,
                                           .ok = turned });
     buf_release(&reasoning);
     buf_release(&answer);
@@ -322,6 +342,7 @@ static int generate(struct answering *a)
     int status = 0;
     double start = clock_seconds(), before = a->prefill_s + a->vision_s;
     detokenizer_start(&words, m->tokenizer, true);
+    a->probs = xreallocarray(NULL, (size_t)vocab, sizeof *a->probs);
     for (;;) {
         if (graph_stop(&a->graph)) break;
         if ((status = apply_changes(a)) < 0) break;
@@ -335,9 +356,8 @@ static int generate(struct answering *a)
             break;
         }
         const bool forced = a->ids.count < a->options->forced_count;
-        const int32_t id = forced ? a->options->forced[a->ids.count]
-                                  : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
-                                                 (size_t)a->sequence.n, (uint64_t)a->sequence.n);
+        struct event_token sure;
+        const int32_t id = choose(a, forced, &sure);
         if (!forced && model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;
@@ -352,7 +372,7 @@ static int generate(struct answering *a)
         // The last token's event also has the text held back so far, including incomplete
         // characters.
         if (last) detokenizer_finish(&words, &text);
-        emit_token(a, id, &text, last);
+        emit_token(a, id, &sure, &text, last);
         if (last) break;
         if ((status = step(a)) < 0) break;
     }
@@ -363,7 +383,7 @@ static int generate(struct answering *a)
     drop_drafts(a);
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     detokenizer_finish(&words, &text); // a second call adds nothing
-    if (text.length || a->thinking.held.length) emit_token(a, -1, &text, true);
+    if (text.length || a->thinking.held.length) emit_token(a, -1, NULL, &text, true);
     buf_release(&text);
     detokenizer_release(&words);
     // Recomputed rows count as prefill.
@@ -472,6 +492,7 @@ int answer_run(struct conversation *c, const struct settings *settings, const st
     conclude(&a, *answered && !options->forward_only);
 out:
     free(a.logits);
+    free(a.probs);
     thinking_release(&a.thinking);
     buf_release(&a.whole);
     lookahead_release(&a.lookahead);

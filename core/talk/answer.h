@@ -28,6 +28,9 @@ struct answer_options {
     const int32_t *forced; // [forced_count] the first tokens of the answer; generation continues
                            // after them
     size_t forced_count;
+    // Returns the share of a token that comes from the pictures; NaN: unknown. NULL: not measured.
+    double (*share)(void *self, int64_t token);
+    void *share_self;
     // Called before each token is chosen; `tokens` have been generated so far. May change settings,
     // hooks and cache (conversation_stale). CHANGE_FAILED with a message ends the answer. May be
     // NULL.

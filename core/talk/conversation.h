@@ -65,6 +65,9 @@ int picture_decode(struct picture *p, struct image_decoder *d, const char *path,
                    size_t size, struct err *err);
 // The second half: attaches a decoded picture by moving it.
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err);
+// Replaces the pixels of picture i by others of the same size, drops what was computed from them,
+// and returns the former ones.
+struct image conversation_swap_pixels(struct conversation *c, int i, struct image image);
 // Keeps only the first `count` pending pictures. Frees the others unless a message shows them.
 void conversation_detach(struct conversation *c, size_t count);
 // Removes a pending picture.

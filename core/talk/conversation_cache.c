@@ -57,6 +57,17 @@ void conversation_stale(struct conversation *c, enum setting_stale stale)
     for (size_t i = 0; i < c->picture_count; i++) conversation_drop_visual(c, (int)i);
 }
 
+struct image conversation_swap_pixels(struct conversation *c, int i, struct image image)
+{
+    const struct image former = c->pictures[i].image;
+    if (image.width != former.width || image.height != former.height)
+        BUG("a picture of another size");
+    conversation_drop_visual(c, i);
+    conversation_drop_rows(c, i);
+    c->pictures[i].image = image;
+    return former;
+}
+
 void conversation_set_dtype(struct conversation *c, enum dtype dtype)
 {
     if (c->kv.dtype == dtype) return;

@@ -46,6 +46,12 @@ static void test_texts(void **state)
 {
     expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7 },
            "{\"event\":\"token\",\"text\":\"\",\"id\":7}");
+    const struct event_token sure = { 0.25, 1.38629436, NAN }, from = { 1, 0, 0.123456789 };
+    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7, .token = &sure },
+           "{\"event\":\"token\",\"text\":\"\",\"id\":7,\"probability\":0.25,\"entropy\":1.38629}");
+    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7, .token = &from },
+           "{\"event\":\"token\",\"text\":\"\",\"id\":7,\"probability\":1,\"entropy\":0,"
+           "\"picture_share\":0.123457}");
     expect(&(struct event){ .kind = EVENT_NOTICE, .text = "a\n\"b\"\\\x01" },
            "{\"event\":\"notice\",\"text\":\"a\\n\\\"b\\\"\\\\\\u0001\"}");
     // Terminal control characters.

@@ -53,6 +53,39 @@ static void expect_shares(struct settings *s, const double weight[VOCAB])
     settings_free(s);
 }
 
+// By loops in float64; a logit of -Inf excludes its token.
+static void spread_is_that_of_the_softmax(void **state)
+{
+    enum { N = 1003 };
+    float logits[N], probs[N];
+    for (int way = 0; way < 3; way++) {
+        double sum = 0, entropy = 0;
+        for (int i = 0; i < N; i++)
+            logits[i] = i % 7 == 3 ? -INFINITY : (float)((i * 37 % 101) * (way + 1)) / 10 - 20;
+        if (way == 2) logits[40] = 60; // nearly certain
+        for (int i = 0; i < N; i++) sum += exp((double)logits[i]);
+        for (int i = 0; i < N; i++) {
+            const double p = exp((double)logits[i]) / sum;
+            if (p > 0) entropy -= p * log(p);
+        }
+        const struct logits_spread s = logits_spread(logits, N, probs);
+        assert_true(fabs(s.log_sum - log(sum)) < 1e-5);
+        assert_true(fabs(s.entropy - entropy) < 2e-5);
+        assert_true(fabs((double)probs[41] - exp((double)logits[41]) / sum) < 1e-6);
+    }
+}
+
+static void the_penalty_leaves_the_logits_alone(void **state)
+{
+    struct settings *s = with("sample.repeat_penalty", "2", NULL, NULL);
+    const int32_t history[] = { 1, 3 };
+    float logits[VOCAB];
+    memcpy(logits, LOGITS, sizeof logits);
+    assert_int_equal(sampler_pick(s, logits, VOCAB, history, 2, 0), 2);
+    assert_memory_equal(logits, LOGITS, sizeof logits);
+    settings_free(s);
+}
+
 static void greedy_takes_the_lower_id_of_equals(void **state)
 {
     struct settings *s = settings_new();
@@ -107,6 +140,8 @@ static void a_draw_depends_only_on_seed_and_position(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spread_is_that_of_the_softmax),
+        cmocka_unit_test(the_penalty_leaves_the_logits_alone),
         cmocka_unit_test(greedy_takes_the_lower_id_of_equals),
         cmocka_unit_test(penalty_pushes_seen_tokens_down),
         cmocka_unit_test(temperature_draws_from_the_softmax),

@@ -1,0 +1,42 @@
+// core/interventions/cut.h -- cuts attention: in some layers and heads, the scores of chosen keys
+// are removed for chosen queries before the softmax (attention knockout: Geva et al. 2023, arXiv
+// 2304.14767). A position always sees itself.
+//
+//   struct cut c;
+//   cut_open(&c, env);
+//   c.from[...] = c.to[...] = true;              // positions
+//   c.listens[l] = true; ...                     // layers that later cuts may change
+//   const struct hook hook = cut_hook(&c);
+//   c.layers[l] = true;   ... a pass with the hook ...
+//   cut_close(&c);
+#ifndef CORE_INTERVENTIONS_CUT_H
+#define CORE_INTERVENTIONS_CUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/graph/hooks.h"
+
+struct probe_env;
+
+struct cut {
+    const struct probe_env *env;
+    bool *from, *to; // [N] positions: `to` no longer attends to `from`
+    bool *listens;   // [L] layers where the hook listens; the same in all passes
+    bool *layers;    // [L] layers that the next pass cuts
+    int head;        // the only head to cut; -1: all
+    bool *reached;   // [L] layers in which attention was cut in some pass
+
+    bool *rows, *keys; // [N], [P] for struct hidden_keys
+    bool *one_head;    // [H]
+};
+
+void cut_open(struct cut *c, const struct probe_env *env);
+void cut_close(struct cut *c);
+struct hook cut_hook(struct cut *c);
+// The function of the hook, for hooks that also do something else.
+int cut_run(void *cut, struct graph *g, const struct site *site, struct site_args *args);
+// Returns the first position that loses a key; -1: none does.
+int64_t cut_first(const struct cut *c);
+
+#endif
