@@ -25,6 +25,7 @@ static const struct key_row rows[] = {
     { "all", "F10", "/quit", "quit", NULL },
     { "all", "F12", "focus compare", "the two answers of the last /compare", NULL },
     { "all", "Alt-s", "focus changed", "the questions that flipped in the last /compare", NULL },
+    { "all", "Alt-t", "tint", "tint answers by picture, probability or entropy", NULL },
     { "all", "Ctrl-O", "/open image", "attach a picture", "Ctrl-O picture" },
     { "all", "Alt-V", "/image --clipboard", "attach the picture in the clipboard", NULL },
     { "all", "Ctrl-G", "edit", "edit the prompt in $EDITOR", NULL },

@@ -7,6 +7,7 @@
 #include "tui/maps.h"
 #include "tui/panel.h"
 #include "tui/text.h"
+#include "tui/tint.h"
 #include "tui/wrap.h"
 
 enum { GUTTER = 2 };
@@ -147,22 +148,37 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
         canvas_style(c, line, x, 0, width, STYLE_MATCH);
 }
 
+// Colours the cells of a token of the entry, in the line w, by its share of the range.
+static void colour_token(const struct view *v, struct canvas *c, struct area line,
+                         const struct entry *e, const struct wrap *w, size_t token, double share)
+{
+    int x, width;
+    if (!(share >= 0) || !find_token(e, w, token, &x, &width)) return;
+    const uint32_t rgb = ramp_colour(view_setting(v, "screen.map"), share);
+    const bool light = ((rgb >> 16) * 3 + (rgb >> 8 & 255) * 6 + (rgb & 255)) / 10 > 128;
+    if (c->mono && share < 0.5) return;
+    canvas_style(c, line, x, 0, width, STYLE_MATCH);
+    if (!c->mono) colour_cells(c, line, x, width, light ? 0 : 0xffffff, rgb);
+}
+
+// Colours the tokens by screen.tint.
+static void tint_tokens(const struct view *v, struct canvas *c, struct area line,
+                        const struct entry *e, const struct wrap *w)
+{
+    const enum tint tint = tint_now(v, c);
+    if (tint == TINT_OFF || e->undone) return;
+    for (size_t i = 0; i < e->token_count; i++)
+        colour_token(v, c, line, e, w, e->first_token + i,
+                     tint_share(e, i, tint, v->chat.tint_most));
+}
+
 // Colours the tokens by how much they attend to the box on the picture.
 static void mark_attention(const struct view *v, struct canvas *c, struct area line,
                            const struct entry *e, const struct wrap *w)
 {
-    const char *ramp = view_setting(v, "screen.map");
     if (!v->image.boxed) return;
-    for (size_t t = e->first_token; t < e->first_token + e->token_count; t++) {
-        const double share = maps_box_attention(v, t);
-        int x, width;
-        if (share < 0 || !find_token(e, w, t, &x, &width)) continue;
-        const uint32_t rgb = ramp_colour(ramp, share);
-        const bool light = ((rgb >> 16) * 3 + (rgb >> 8 & 255) * 6 + (rgb & 255)) / 10 > 128;
-        if (c->mono && share < 0.5) continue;
-        canvas_style(c, line, x, 0, width, STYLE_MATCH);
-        if (!c->mono) colour_cells(c, line, x, width, light ? 0 : 0xffffff, rgb);
-    }
+    for (size_t t = e->first_token; t < e->first_token + e->token_count; t++)
+        colour_token(v, c, line, e, w, t, maps_box_attention(v, t));
 }
 
 static void mark_found(const struct view *v, struct canvas *c, struct area line,
@@ -217,7 +233,9 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
     if (pan && w->length) canvas_put(c, line, 0, 0, STYLE_CHANGED, c->ascii ? '<' : 0x2039);
     if (k->whole && end + pan > inner.width) chat->wide = (int)index;
     if (k->whole && end + pan > e->widest) e->widest = end + pan;
-    if (is_of_last_answer(chat, index)) {
+    const bool last = is_of_last_answer(chat, index);
+    if (!last || !v->image.boxed) tint_tokens(v, c, inner, e, w);
+    if (last) {
         mark_attention(v, c, inner, e, w);
         if (!v->image.boxed) mark_token(v, c, inner, e, w);
     }
@@ -228,6 +246,13 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     struct chat_view *chat = &v->chat;
     const int width = area.width - GUTTER;
+    const enum tint tint = tint_now(v, c);
+    chat->tint_most = tint_most(v, tint);
+    if (tint != TINT_OFF && area.height > 2) {
+        area.height--;
+        tint_legend(v, c, (struct area){ area.x, area.y + area.height, area.width, 1 }, tint,
+                    chat->tint_most);
+    }
     const bool on = settings_flag(v->settings, "screen.markdown");
     const unsigned markdown = (on ? MARKDOWN_ON : 0u) | (c->ascii ? MARKDOWN_ASCII : 0u);
     for (size_t i = 0; i < chat->count && markdown != chat->markdown; i++)
@@ -419,9 +444,9 @@ static void type(struct view *v, const struct key *key)
 }
 
 // Returns the entry at line y of the panel, and sets *w to the line; c->count: none.
-static size_t entry_at(const struct chat_view *c, struct area area, int y, struct wrap *w)
+static size_t entry_at(const struct chat_view *c, int y, struct wrap *w)
 {
-    int at = c->total < area.height ? 0 : area.height - c->total + c->scroll;
+    int at = c->total < c->height ? 0 : c->height - c->total + c->scroll;
     for (size_t i = 0; i < c->count; i++) {
         at += lead(c, i);
         *w = wrap_of(&c->entries[i], c->width);
@@ -446,7 +471,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 {
     struct chat_view *c = &v->chat;
     struct wrap w;
-    const size_t i = button == 1 ? entry_at(c, area, y, &w) : c->count;
+    const size_t i = button == 1 ? entry_at(c, y, &w) : c->count;
     struct entry *e = i < c->count ? &c->entries[i] : NULL;
     if (button == 4) c->scroll += 3;
     if (button == 5) c->scroll = c->scroll > 3 ? c->scroll - 3 : 0;

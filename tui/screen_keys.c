@@ -22,6 +22,7 @@
 #include "tui/picker.h"
 #include "tui/screen_parts.h"
 #include "tui/signals.h"
+#include "tui/tint.h"
 
 // --- lines ---------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ static void next_layout(struct screen *s)
 static const char *const actions[] = { "help",     "palette",   "layout",     "theme",
                                        "edit",     "stop",      "suspend",    "redraw",
                                        "page-up",  "page-down", "focus-next", "focus-back",
-                                       "complete", "close",     "newline" };
+                                       "complete", "close",     "newline",    "tint" };
 
 bool screen_action_known(const char *action)
 {
@@ -256,6 +257,8 @@ static void run_action(struct screen *s, const char *action)
         next_layout(s);
     } else if (!strcmp(action, "theme")) {
         view_run_next(s->view, "screen.theme", theme_names);
+    } else if (!strcmp(action, "tint")) {
+        tint_next(s->view, &s->canvas);
     } else if (!strcmp(action, "edit")) {
         edit(s);
     } else if (!strcmp(action, "stop")) {

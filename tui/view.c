@@ -35,6 +35,7 @@ static void entry_release(struct entry *e)
     markdown_release(&e->shown);
     buf_release(&e->text);
     free(e->tokens);
+    free(e->sure);
 }
 
 void jobs_news_free(void *news)
@@ -172,11 +173,15 @@ static struct entry *begin_answer(struct view *v, enum entry_kind kind, size_t f
     return e;
 }
 
-// Adds a token's text; `counts`: also adds the token.
-static void add_token(struct entry *e, const char *text, bool counts)
+// Adds a token's text; `counts`: also adds the token. sure NULL: unknown.
+static void add_token(struct entry *e, const char *text, bool counts,
+                      const struct event_token *sure)
 {
+    static const struct event_token unknown = { NAN, NAN, NAN };
     if (!e->text.length) text = text_trimmed(text);
     if (counts) {
+        e->sure = xreallocarray(e->sure, e->token_count + 1, sizeof *e->sure);
+        e->sure[e->token_count] = sure ? *sure : unknown;
         e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
         e->tokens[e->token_count++] = e->text.length;
     }
@@ -202,13 +207,13 @@ static void take_token(struct view *v, const struct event *e)
     if (counts) v->tokens++;
     if (now->kind == ENTRY_REASONING) {
         const bool ends = *text;
-        add_token(now, e->reasoning ? e->reasoning : "", counts && (reasons || !ends));
+        add_token(now, e->reasoning ? e->reasoning : "", counts && (reasons || !ends), e->token);
         if (!ends) return;
         now = begin_answer(v, ENTRY_ANSWER, now->token_count);
-        add_token(now, text, counts && !reasons);
+        add_token(now, text, counts && !reasons, e->token);
         return;
     }
-    add_token(now, text, counts);
+    add_token(now, text, counts, e->token);
 }
 
 // Marks an answer that was cut off.

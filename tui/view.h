@@ -35,7 +35,8 @@ enum entry_kind {
 struct entry {
     enum entry_kind kind;
     struct buf text;
-    size_t *tokens; // of an answer or its reasoning: start of each token's text
+    size_t *tokens;           // of an answer or its reasoning: start of each token's text
+    struct event_token *sure; // [token_count] how sure the model was of each token; NULL: unknown
     size_t token_count;
     size_t first_token;     // number of the first one in the whole answer
     bool open;              // ENTRY_REASONING: all lines are shown
@@ -59,6 +60,7 @@ struct chat_view {
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
     int wide;          // entry of the last table drawn that is wider than the panel; -1: none
+    double tint_most;  // upper end of the scale of screen.tint, as drawn last
     unsigned markdown; // options of tui/markdown.h, as drawn last
     bool searching;    // letters go to the search text
     struct buf search;
