@@ -18,7 +18,9 @@
 #include "core/base/pace.h"
 #include "core/base/text.h"
 #include "core/draw/heatmap.h"
+#include "core/draw/heatmap_words.h"
 #include "core/draw/ramp.h"
+#include "core/picture/boxes.h"
 #include "core/picture/resize.h"
 #include "core/template/message.h"
 #include "tui/drawing.h"
@@ -51,6 +53,8 @@ struct plain {
     bool progress;   // the progress line is on the screen
     struct throttle throttle;
     struct settings *settings; // as reported by events
+    struct boxes boxes;        // of the last answer
+    int boxed;                 // index of their picture
     bool asked;                // the terminal was queried
     struct graphics graphics;
     uint32_t last_id; // id of the last picture
@@ -87,6 +91,18 @@ static void put(const struct stream *s, enum style style, const char *text)
     if (styled) fputs(escape_of[style], s->file);
     text_put(s->file, text);
     if (styled) fputs("\033[0m", s->file);
+}
+
+// True if maps and pictures are only described (screen.graphics words); then no line is overwritten
+// either, which screen readers would read again.
+static bool only_words(const struct plain *p)
+{
+    return settings_is(p->settings, "screen.graphics", "words");
+}
+
+static bool overwrites(const struct plain *p)
+{
+    return p->note->escapes && !only_words(p);
 }
 
 static void wipe_progress(struct plain *p)
@@ -127,7 +143,7 @@ static void show_reasoning(struct plain *p, const char *text)
         wipe_progress(p);
         put(p->note, STYLE_DIM, text);
         p->reasoning = text[strlen(text) - 1] != '\n';
-    } else if (p->interactive && p->note->escapes) {
+    } else if (p->interactive && overwrites(p)) {
         fprintf(p->note->file, "\r\033[Kreasoning: %lld tokens", (long long)p->thought);
         p->progress = true;
     }
@@ -163,6 +179,9 @@ static void show_token(struct plain *p, const struct event *e)
 static void show_answer(struct plain *p, const struct event *e)
 {
     const struct event_answer *a = e->answer;
+    boxes_release(&p->boxes);
+    p->boxed = a->boxes ? a->boxed : -1;
+    if (a->boxes) boxes_copy(&p->boxes, a->boxes);
     // A prefill without tokens has no text to show; a notice reports it.
     if (!p->answering && !a->in_conversation && !a->count && !strcmp(a->stop, "length")) return;
     if (!p->answering) {
@@ -417,14 +436,20 @@ static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf
     buf_clear(b);
 }
 
-static void show_heatmap(struct plain *p, const struct event *e)
+// Writes where the values are, for readers who do not see the map.
+static void put_words(struct plain *p, const struct event_heatmap *h)
 {
-    const struct event_heatmap *h = e->heatmap;
     struct buf b = { 0 };
-    char title[256];
+    heatmap_say(h, h->picture == p->boxed ? &p->boxes : NULL, &b);
+    if (b.length) put_line(p, &p->out, STYLE_TEXT, b.data);
+    buf_release(&b);
+}
+
+// Draws the map.
+static void put_drawing(struct plain *p, const struct event_heatmap *h)
+{
+    struct buf b = { 0 };
     const struct graphics *said = &p->graphics;
-    heatmap_title(h, title, sizeof title);
-    put_line(p, &p->out, STYLE_STRONG, title);
     const bool possible = draws_pictures(p);
     if (p->out.palette && (said->colours || said->true_colour)) p->out.palette = 256;
     const bool coloured = p->out.palette && !settings_is(p->settings, "screen.graphics", "ascii");
@@ -446,9 +471,22 @@ static void show_heatmap(struct plain *p, const struct event *e)
         buf_clear(&b);
         buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
                    (double)h->max, h->dropped ? "; ' marks dropped tokens" : "");
+        put_line(p, &p->out, STYLE_TEXT, b.data);
     }
+    buf_release(&b);
+}
+
+static void show_heatmap(struct plain *p, const struct event *e)
+{
+    const struct event_heatmap *h = e->heatmap;
+    struct buf b = { 0 };
+    char title[256];
+    heatmap_title(h, title, sizeof title);
+    put_line(p, &p->out, STYLE_STRONG, title);
+    if (!only_words(p)) put_drawing(p, h);
     put_numbers(&b, h);
     put_line(p, &p->out, STYLE_TEXT, b.data ? b.data : "");
+    put_words(p, h);
     buf_release(&b);
 }
 
@@ -492,7 +530,7 @@ static void show_notice(struct plain *p, const struct event *e)
 
 static void show_picture(struct plain *p, const struct image *image)
 {
-    if (!image->pixels || !draws_pictures(p)) return;
+    if (only_words(p) || !image->pixels || !draws_pictures(p)) return;
     begin_lines(p, &p->out);
     put_image(p, image);
 }
@@ -544,7 +582,7 @@ static void show_error(struct plain *p, const struct event *e)
 static void show_progress(struct plain *p, const struct event *e)
 {
     const struct event_progress *g = e->progress;
-    if (!p->note->escapes || !throttle_pass(&p->throttle, g)) return;
+    if (!overwrites(p) || !throttle_pass(&p->throttle, g)) return;
     if (!p->throttle.running) {
         wipe_progress(p);
         return;
@@ -572,7 +610,7 @@ static void show_clear(struct plain *p, const struct event *e)
 {
     if (!p->interactive) return;
     wipe_progress(p);
-    if (p->out.escapes) fputs("\033[H\033[2J", p->out.file);
+    if (p->out.escapes && !only_words(p)) fputs("\033[H\033[2J", p->out.file);
     put_line(p, p->note, STYLE_DIM, "the conversation was cleared");
 }
 
@@ -617,6 +655,7 @@ void plain_free(struct plain *p)
     if (!p) return;
     wipe_progress(p);
     settings_free(p->settings);
+    boxes_release(&p->boxes);
     free(p);
 }
 

@@ -320,6 +320,16 @@ void boxes_read(struct boxes *b, const char *text, const struct box_style *style
     pcre2_code_free(re);
 }
 
+void boxes_copy(struct boxes *to, const struct boxes *from)
+{
+    *to = *from;
+    to->list = xcalloc(from->count + 1, sizeof *to->list);
+    for (size_t i = 0; i < from->count; i++) {
+        to->list[i] = from->list[i];
+        to->list[i].label = xstrdup(from->list[i].label);
+    }
+}
+
 void boxes_release(struct boxes *b)
 {
     for (size_t i = 0; i < b->count; i++) free(b->list[i].label);

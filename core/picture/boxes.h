@@ -66,6 +66,7 @@ struct boxes {
 // BOX_RESIZED; NULL: no preprocessing, so the encoder sees the whole picture at its own size.
 void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
                 const struct picture_config *config, int64_t width, int64_t height);
+void boxes_copy(struct boxes *to, const struct boxes *from);
 void boxes_release(struct boxes *b);
 // Returns a box as {"label", "x", "y", "w", "h"}, a point as {"label", "x", "y"}.
 cJSON *box_json(const struct picture_box *box);
