@@ -265,7 +265,7 @@ static int why_finish(void *state, struct results *r, struct err *err)
     const int32_t *ids = s->env->sequence->ids + s->env->sequence->prompt;
     const bool seen = s->env->visual > 0;
     struct tally p = { 0 }, entropy = { 0 }, share = { 0 }, lost = { 0 };
-    // The first number stands for the answer over a data set: its mean log-probability.
+    // The first number represents the answer over a data set: its mean log-probability.
     struct result_table *summary = results_table(r, "why.summary", "what|value");
     struct result_table *t = results_table(
         r, "why", "token|probability|entropy|picture|prompt|answer|without picture|lost");
