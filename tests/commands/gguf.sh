@@ -377,7 +377,7 @@ error: cannot load '$work/model.gguf' (its metadata serve as config.json): token
 > /load $work/ffn.gguf
 error: cannot load '$work/ffn.gguf' (its metadata serve as config.json): tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but the metadata need [99, 64]
 > /load $work/scaling.gguf
-error: cannot load '$work/scaling.gguf' (its metadata serve as config.json): config.json: rope scaling "longrope" is not supported (known: default, linear, llama3, yarn, dynamic, divisors, mrope)
+error: cannot load '$work/scaling.gguf' (its metadata serve as config.json): config.json: rope scaling "longrope" is not supported (known: default, linear, llama3, yarn, dynamic, proportional, divisors, mrope)
 > /load $work/short.gguf
 error: '$work/short.gguf' is not a valid GGUF file: tensor 'blk.0.ffn_down.weight': its data ends beyond the file's 80416 data bytes: the file is truncated, download it again
 E

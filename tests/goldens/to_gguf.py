@@ -444,7 +444,7 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
     for key in ("image_mean", "image_std"):
         if key in preprocessor:
             pairs[key] = [float(x) for x in preprocessor[key]]
-    if v["model_type"] == "pixtral":
+    if v.get("model_type") == "pixtral":
         more.update({"clip.projector_type": "pixtral", "clip.use_silu": True})
         pairs["attention.layer_norm_epsilon"] = 1e-5
         if "spatial_merge_size" in whole:
