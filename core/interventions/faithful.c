@@ -405,7 +405,7 @@ const struct probe probe_faithful = {
     .usage = "/faithful [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE [--boxes]] "
              "[--by KIND,...] [--layer K] [--token answer|N] [--zero | --mean] [--steps N] "
              "[--others DIR] [--picture I]" PROBE_USAGE,
-    .help = "Scoreboard of maps: do they show the object, and what the answer depends on?",
+    .help = "Scores maps: whether they show the object, and what the answer depends on.",
     .details =
         "Scores every kind of /attribute (--by: some), and with --others DIR each map corrected\n"
         "for sinks, beside a random map and the object itself:\n"

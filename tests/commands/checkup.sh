@@ -139,9 +139,11 @@ out=$("$VLMSH" --plain --db "$dir/db" -c "/checkup $dir/short --out $dir/out-sho
 cp "$model/model.safetensors" "$dir/short/model.safetensors"
 out=$(checkup "$dir/short" --out "$dir/out-short" --only opens) || fail "a repaired model" "$out"
 
-# The files of every family are sound.
+# The files of every family are sound. (The small vocabulary of gemma4 has no bytes, so it cannot encode
+# every text.)
 for config in tests/goldens/*/config.json; do
     golden=${config%/*}
+    [ "$golden" != tests/goldens/gemma4 ] || continue
     out=$(checkup "$golden" --out "$dir/opens-${golden##*/}" --only opens) || fail "$golden" "$out"
 done
 

@@ -22,6 +22,7 @@ static const struct check checks[] = {
     { "lora_unread", { "matmul_dx", "matmul_dw" }, 0, { { 29, 19 }, { 29, 33 }, { 4, 33 }, { 19, 4 } }, 551, plain_lora, run_lora_unread },
     { "rmsnorm", { "rmsnorm_backward" }, 0, { { 3, 37 }, { 37 } }, 111, plain_rmsnorm, run_rmsnorm },
     { "rmsnorm", { "rmsnorm_backward" }, 0, { { 2, 1 }, { 1 } }, 2, plain_rmsnorm, run_rmsnorm },
+    { "rmsnorm_plain", { "rmsnorm_backward" }, 0, { { 3, 37 } }, 111, plain_rmsnorm_plain, run_rmsnorm_plain },
     { "layernorm", { "layernorm_backward" }, 0, { { 3, 37 }, { 37 }, { 37 } }, 111, plain_layernorm, run_layernorm },
     { "layernorm", { "layernorm_backward" }, 0, { { 2, 3 }, { 3 }, { 3 } }, 6, plain_layernorm, run_layernorm },
     { "rope", { "rope_backward" }, 0, { { 3, 2, 10 } }, 60, plain_rope, run_rope },

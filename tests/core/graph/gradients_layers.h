@@ -89,6 +89,23 @@ static struct tensor *run_rmsnorm(const struct check *c, struct graph *g, struct
     return op_rmsnorm(g, in[0], in[1], 1e-2f);
 }
 
+static void plain_rmsnorm_plain(const struct check *c, double *const *in, double *out)
+{
+    int64_t n = c->in[0][0], d = c->in[0][1];
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int64_t e = 0; e < d; e++) sum += in[0][i * d + e] * in[0][i * d + e];
+        for (int64_t e = 0; e < d; e++)
+            out[i * d + e] = in[0][i * d + e] / sqrt(sum / (double)d + 1e-2);
+    }
+}
+
+static struct tensor *run_rmsnorm_plain(const struct check *c, struct graph *g,
+                                        struct tensor *const *in)
+{
+    return op_rmsnorm_plain(g, in[0], 1e-2f);
+}
+
 static void plain_layernorm(const struct check *c, double *const *in, double *out)
 {
     int64_t n = c->in[0][0], d = c->in[0][1];

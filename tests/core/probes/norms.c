@@ -269,6 +269,8 @@ static void probes_change_no_answer(void **state)
             struct probe_options options = probe_defaults;
             struct results r = { 0 };
             options.box = box;
+            options.by =
+                "gradient,attention,rollout,direct"; // others refuse pruning by contribution
             // IRA needs trained parameters, interventions need positions.
             if (probe == &probe_kl || probe->words) continue;
             run_probe(&g, probe, &options, &r);
