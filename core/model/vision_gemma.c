@@ -181,7 +181,8 @@ static void gemma_angles(const struct vision_batch *b, float *cos_out, float *si
             for (int64_t j = 0; j < half; j++) {
                 const double power = 2 * (double)(j % quarter) / (double)half;
                 const float f = (float)(1 / pow(c->theta, power));
-                const float angle = (float)position[j / quarter] * f;
+                const int64_t axis = j / quarter;
+                const float angle = (float)position[axis] * f;
                 cos_out[i * half + j] = (float)cos((double)angle);
                 sin_out[i * half + j] = (float)sin((double)angle);
             }

@@ -356,10 +356,11 @@ static int put_tensor(void *self, struct safetensors_writer *w, int i, struct er
     const struct shape_tensor *t = &j->tensors[i];
     int64_t count = shape_tensor_count(t);
     if (j->zeros) return safetensors_writer_zeros(w, (uint64_t)count * sizeof *j->piece, err);
-    const uint16_t *quantiles = t->ones || t->each != 0 ? NULL : find_quantiles(j, t->spread);
+    const bool constant = t->ones || t->each != 0;
+    const uint16_t *quantiles = constant ? NULL : find_quantiles(j, t->spread);
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
-        if (t->ones || t->each != 0)
+        if (constant)
             for (int64_t k = 0; k < n; k++)
                 j->piece[k] = t->each != 0 ? bf16_above(t->each) : 0x3F80;
         else
