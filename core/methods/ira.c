@@ -168,8 +168,7 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
         return err_set(err, "ira.on: the model '%s' is text-only and has no visual tokens",
                        env->model->name);
     for (int l = 0; l < layers; l++)
-        if (chosen[l] && decoder_need_attention(c, l, "ira.layers", err) < 0)
-            return -1;
+        if (chosen[l] && decoder_need_attention(c, l, "ira.layers", err) < 0) return -1;
     for (int l = 0; l < layers; l++)
         if (chosen[l] && decoder_shares(c, l))
             return err_set(err,

@@ -24,9 +24,9 @@ struct kv_layer {
     // f32 [slots, elements]: a layer's states, and the rows before the next one that its
     // convolution reads (struct kv_mark says which rows a slot has seen).
     struct tensor state, tail;
-    int32_t *position;  // [capacity] row of the sequence, ascending; host memory
-    int64_t rows;       // rows in use
-    int64_t coming;     // rows in use after the current pass
+    int32_t *position; // [capacity] row of the sequence, ascending; host memory
+    int64_t rows;      // rows in use
+    int64_t coming;    // rows in use after the current pass
     // A layer that shares the keys and values of an earlier one has tables of its own only while
     // their rows differ, because a method dropped rows between the two layers.
     bool shares, apart;
