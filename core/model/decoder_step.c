@@ -200,10 +200,8 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
-    // The recording has no place for inputs of layers, nor for a second width of heads. It would
-    // write a state over the one before it, which a failed step still needs.
-    if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim || kv_recurrent(kv))
-        return false;
+    // The recording has no place for inputs of layers, nor for a second width of heads.
+    if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim) return false;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     struct err err;
     float factor; // recordings have no factors of queries

@@ -42,9 +42,7 @@ static void list_requested(void *self, const char *name, int rank, const int64_t
     memcpy(t.size, shape, (size_t)rank * sizeof *shape);
     const bool norm = strstr(name, "norm") || strstr(name, "ln_");
     t.ones = rank == 1 && norm && strstr(name, ".weight");
-    // The norm of a recurrence's outputs is a plain gain in every family.
-    if (t.ones && t.part != PART_VISION && !strstr(name, "linear_attn.norm") &&
-        a->model->decoder.config.kind->gains_from_1)
+    if (t.ones && t.part != PART_VISION && a->model->decoder.config.kind->gains_from_1)
         t.ones = false, t.spread = 0; // zeros
     // Limits of linear layers that limit nothing, and factors of layers.
     const size_t n = strlen(name);
