@@ -175,7 +175,8 @@ const struct command command_new = {
              "[--scale S] [--merge N] [--linear] [--zeros] [--dry] [--once]",
     .help = "Writes a model folder: random weights, or an encoder joined to a language model.",
     .details =
-        "SHAPE names the shape of a published model (/new without arguments lists them), or `demo`, a small "
+        "SHAPE names the shape of a published model (/new without arguments lists them), or "
+        "`demo`, a small "
         "model for training. DIR must be new or empty. `vlmsh new` does the same.\n"
         "--encoder MODEL --decoder MODEL  joins the picture encoder of one model (CLIP, SigLIP, "
         "MoonViT) to the language model of another through a new projector, in LLaVA's layout, and "
