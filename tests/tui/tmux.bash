@@ -18,11 +18,11 @@ keys() { tmux send-keys "$@"; }
 line() { tmux send-keys -l "$1"; tmux send-keys Enter; }
 shown() { tmux capture-pane -p | grep -q -e "$1"; }
 wait_for() { # PATTERN [what]
-    for _ in $(seq 300); do shown "$1" && return; sleep 0.1; done
+    for _ in $(seq 900); do shown "$1" && return; sleep 0.1; done
     fail "${2:-nothing shows '$1'}"
 }
 wait_gone() {
-    for _ in $(seq 300); do shown "$1" || return 0; sleep 0.1; done
+    for _ in $(seq 900); do shown "$1" || return 0; sleep 0.1; done
     fail "'$1' does not disappear"
 }
 shell_at() {

@@ -40,7 +40,7 @@ wait_for 'step 10 of 14'
 keys Enter
 wait_for 'step 11 of 14'
 keys Enter
-for _ in $(seq 60); do # the job has low priority, so it may take long on a busy machine
+for _ in $(seq 150); do # the job has low priority, so it may take long on a busy machine
     shown 'step 12 of 14' && break
     sleep 2
 done
