@@ -1,6 +1,6 @@
-// core/interventions/attribution_direct.c -- direct logit attribution: what each part of the model
-// adds by itself to the logits of the answer's tokens (Elhage et al. 2021, A Mathematical Framework
-// for Transformer Circuits).
+// core/interventions/attribution_direct.c -- direct logit attribution: splits the logits of the
+// answer's tokens into the direct contributions of embedding, heads and FFNs (Elhage et al. 2021, A
+// Mathematical Framework for Transformer Circuits).
 //
 //   logit of token t at row q = u h[L] / |h[L]|,    u: the final norm's gain times t's row of the
 //                                                   head, | |: the norm's root mean square
@@ -8,8 +8,9 @@
 //   attention = o(heads) = sum over heads and keys of Wo p v
 //
 // The scales of norms (the final one, and one after attention) are those of the pass, so the parts
-// add up to the logit (before its cap, if the model has one). What a head adds from a key is p
-// (Wo^T u) v: one product per head.
+// add up to the logit (before its cap, if the model has one). A head contributes p (Wo^T u) v from
+// a key: one product per head. If layers scale their output (decoder_layer.scale), a part is
+// multiplied by the scales of its layer and of all later ones.
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,21 +23,23 @@
 
 struct direct {
     struct attributing *w;
-    struct direct_parts parts;
     const struct decoder *d;
     int64_t tokens, width; // T, D
+    double *later;         // [L+1] product of the scales of layers l .. L-1
     int32_t *query;        // [T] rows that predict the tokens
     float *u;              // [T,D]
     float *h;              // [T,D] residual stream after the last part
     float *back;           // [T,H*dv] Wo^T u of the layer; times its norm's gain, if it has one
     int64_t heads, head;   // H, dv of the layer
     double *scale;         // [T] of the final norm
-    double **part;         // [L*(H+3)+1] [T] of each part: heads, attention, ffn, rest; embedding
-    double *key, *layer;   // [T,N] of each key: over all layers; of this layer
+    double **part;         // [L*(H+3)+1] [T] contributions: heads, attention, ffn, rest; embedding
+    double *key, *layer;   // [T,N] contributions of keys: over all layers; in this layer
+    bool *reached;         // [L] layers whose heads were read
     struct rows rows;
 };
 
-// Returns [T] sums of a part: head 0..H-1, or H: attention, H+1: FFN, H+2: what follows the layer.
+// Returns [T] the contributions of a part: head 0..H-1, or H: attention, H+1: FFN, H+2: additions
+// after the FFN.
 static double *part_of(const struct direct *d, int layer, int64_t what)
 {
     return d->part[layer * (d->d->config.heads + 3) + what];
@@ -54,7 +57,7 @@ static void each_token(struct direct *d, struct graph *g, const struct site_args
             if (d->query[t] == site_row(args, i)) take(d, t, x + i * width, to);
 }
 
-// Adds what the residual stream has gained since the last part.
+// Stores the contribution of the difference between x and the residual stream after the last part.
 static void take_part(struct direct *d, int64_t t, const float *x, double *to)
 {
     float *h = d->h + t * d->width;
@@ -62,6 +65,21 @@ static void take_part(struct direct *d, int64_t t, const float *x, double *to)
         to[t] += (double)d->u[t * d->width + k] * ((double)x[k] - (double)h[k]);
         h[k] = x[k];
     }
+}
+
+// Scales the residual stream after the last part, as the layer has done.
+static void scale_stream(struct direct *d, int layer)
+{
+    const float scale = d->d->layer[layer].scale;
+    for (int64_t i = 0; i < d->tokens * d->width; i++) d->h[i] *= scale;
+}
+
+// Sets a part [T] from the residual stream at its site, which layers from `layer` on will scale.
+static void put_part(struct direct *d, struct graph *g, const struct site_args *args, int layer,
+                     double *part)
+{
+    each_token(d, g, args, take_part, part);
+    for (int64_t t = 0; t < d->tokens; t++) part[t] *= d->later[layer];
 }
 
 static void take_scale(struct direct *d, int64_t t, const float *x, double *to)
@@ -99,7 +117,7 @@ static int project_back(struct direct *d, struct graph *g, int layer)
     return graph_ok(g) ? 0 : -1;
 }
 
-// Adds what the heads write from each key to the logit of a token.
+// Adds the heads' contributions from each key to a token's logit.
 static int take_keys(void *self, struct graph *g, const struct site_args *args, int64_t row,
                      const float *probs)
 {
@@ -150,6 +168,7 @@ static int add_heads(struct direct *d, struct graph *g, const struct site_args *
     after_scales(d, g, args, scale);
     each_token(d, g, args, take_heads, head);
     for (int64_t t = 0; t < d->tokens; t++) {
+        scale[t] *= d->later[args->layer];
         for (int64_t h = 0; h < d->heads; h++)
             part_of(d, args->layer, h)[t] += scale[t] * head[h * d->tokens + t];
         for (int64_t i = 0; i < n; i++) {
@@ -157,52 +176,13 @@ static int add_heads(struct direct *d, struct graph *g, const struct site_args *
             d->layer[t * n + i] = 0;
         }
     }
-    d->parts.reached[args->layer] = true;
+    d->reached[args->layer] = true;
     free(head);
     free(scale);
     return graph_ok(g) ? 0 : -1;
 }
 
-static bool direct_wants(void *self, const struct site *site, int layer)
-{
-    return site == SITE_LAYER_IN || site == SITE_VALUES || site == SITE_HEADS ||
-           site == SITE_FFN_IN || site == SITE_FFN_OUT || site == SITE_FINAL;
-}
-
-static int direct_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
-{
-    struct direct *d = self;
-    const int64_t heads = d->d->config.heads;
-    const int last = d->d->config.layers - 1, layer = args->layer;
-    if (site == SITE_VALUES) {
-        if (project_back(d, g, layer) < 0) return -1;
-        if (args->v->shape[2] != d->head || d->heads % args->v->shape[1])
-            graph_fail(g,
-                       "layer %d has values of %lld elements, but outputs of heads of %lld: their "
-                       "direct effect is not supported",
-                       layer, (long long)args->v->shape[2], (long long)d->head);
-        return graph_ok(g) ? probe_each_query(g, args, d->query, d->tokens, take_keys, d) : -1;
-    }
-    if (site == SITE_HEADS) return add_heads(d, g, args);
-    if (site == SITE_LAYER_IN)
-        each_token(d, g, args, take_part,
-                   layer ? part_of(d, layer - 1, heads + 2) : part_of(d, last + 1, 0));
-    if (site == SITE_FFN_IN) each_token(d, g, args, take_part, part_of(d, layer, heads));
-    if (site == SITE_FFN_OUT) each_token(d, g, args, take_part, part_of(d, layer, heads + 1));
-    if (site == SITE_FINAL) {
-        each_token(d, g, args, take_part, part_of(d, last, heads + 2));
-        each_token(d, g, args, take_scale, d->scale);
-    }
-    return graph_ok(g) ? 0 : -1;
-}
-
-// Reads u: the final norm's gain times the head's rows of the tokens. A pass over one row gives the
-// graph; its result is not used.
-static bool first_wants(void *self, const struct site *site, int layer)
-{
-    return site == SITE_EMBED || direct_wants(self, site, layer);
-}
-
+// Reads u: the final norm's gain times the head's rows of the tokens.
 static int read_directions(struct direct *d, struct graph *g)
 {
     const struct sequence *s = d->w->env->sequence;
@@ -215,9 +195,41 @@ static int read_directions(struct direct *d, struct graph *g)
     return graph_ok(g) ? 0 : -1;
 }
 
-static int first_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
+static bool direct_wants(void *self, const struct site *site, int layer)
 {
-    return site == SITE_EMBED ? read_directions(self, g) : direct_run(self, g, site, args);
+    return site == SITE_EMBED || site == SITE_LAYER_IN || site == SITE_VALUES ||
+           site == SITE_HEADS || site == SITE_FFN_IN || site == SITE_FFN_OUT || site == SITE_FINAL;
+}
+
+static int direct_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    struct direct *d = self;
+    const int64_t heads = d->d->config.heads;
+    const int last = d->d->config.layers - 1, layer = args->layer;
+    if (site == SITE_EMBED) return read_directions(d, g);
+    if (site == SITE_VALUES) {
+        if (project_back(d, g, layer) < 0) return -1;
+        if (args->v->shape[2] != d->head || d->heads % args->v->shape[1])
+            graph_fail(g,
+                       "layer %d has values of %lld elements, but outputs of heads of %lld: their "
+                       "direct effect is not supported",
+                       layer, (long long)args->v->shape[2], (long long)d->head);
+        return graph_ok(g) ? probe_each_query(g, args, d->query, d->tokens, take_keys, d) : -1;
+    }
+    if (site == SITE_HEADS) return add_heads(d, g, args);
+    if (site == SITE_LAYER_IN)
+        put_part(d, g, args, layer,
+                 layer ? part_of(d, layer - 1, heads + 2) : part_of(d, last + 1, 0));
+    if (site == SITE_FFN_IN) put_part(d, g, args, layer, part_of(d, layer, heads));
+    if (site == SITE_FFN_OUT) {
+        put_part(d, g, args, layer, part_of(d, layer, heads + 1));
+        scale_stream(d, layer);
+    }
+    if (site == SITE_FINAL) {
+        put_part(d, g, args, last + 1, part_of(d, last, heads + 2));
+        each_token(d, g, args, take_scale, d->scale);
+    }
+    return graph_ok(g) ? 0 : -1;
 }
 
 static double total(const struct direct *d, const double *part)
@@ -227,7 +239,7 @@ static double total(const struct direct *d, const double *part)
     return sum;
 }
 
-// Sums the parts over the tokens; `to` NULL: only the rows are needed.
+// Sums the parts over the tokens.
 static void put_parts(const struct direct *d, struct direct_parts *to)
 {
     const int64_t heads = d->d->config.heads;
@@ -238,7 +250,7 @@ static void put_parts(const struct direct *d, struct direct_parts *to)
         to->attention[l] = total(d, part_of(d, l, heads));
         to->ffn[l] = total(d, part_of(d, l, heads + 1));
         to->rest[l] = total(d, part_of(d, l, heads + 2));
-        to->reached[l] = d->parts.reached[l];
+        to->reached[l] = d->reached[l];
         to->logit += to->attention[l] + to->ffn[l] + to->rest[l];
     }
 }
@@ -252,7 +264,7 @@ int attribute_direct(struct attributing *w, struct passing *p, struct attributio
     const size_t n = (size_t)s->n;
     struct direct d = { .w = w, .d = &w->env->model->decoder, .tokens = w->end - w->first };
     const struct hook hook = {
-        .wants = first_wants, .run = first_run, .self = &d, .changes = true
+        .wants = direct_wants, .run = direct_run, .self = &d, .changes = true
     };
     double *logp = xcalloc((size_t)(s->n - s->prompt) + 1, sizeof *logp);
     d.width = c->hidden;
@@ -260,10 +272,13 @@ int attribute_direct(struct attributing *w, struct passing *p, struct attributio
     d.u = xcalloc(T * (size_t)c->hidden + 1, sizeof *d.u);
     d.h = xcalloc(T * (size_t)c->hidden + 1, sizeof *d.h);
     d.scale = xcalloc(T + 1, sizeof *d.scale);
+    d.later = xcalloc((size_t)c->layers + 1, sizeof *d.later);
+    d.later[c->layers] = 1;
+    for (int l = c->layers; l-- > 0;) d.later[l] = d.later[l + 1] * (double)d.d->layer[l].scale;
     d.key = xcalloc(T * n + 1, sizeof *d.key);
     d.layer = xcalloc(T * n + 1, sizeof *d.layer);
     d.part = xcalloc(parts, sizeof *d.part);
-    d.parts.reached = xcalloc((size_t)c->layers + 1, sizeof *d.parts.reached);
+    d.reached = xcalloc((size_t)c->layers + 1, sizeof *d.reached);
     for (size_t k = 0; k < parts; k++) d.part[k] = xcalloc(T + 1, sizeof **d.part);
     for (int64_t t = 0; t < d.tokens; t++) d.query[t] = (int32_t)(s->prompt - 1 + w->first + t);
     attribution_progress(w, p);
@@ -276,10 +291,11 @@ int attribute_direct(struct attributing *w, struct passing *p, struct attributio
     if (status == 0 && to == &w->maps[ATTRIBUTION_direct]) put_parts(&d, &w->direct);
     for (size_t k = 0; k < parts; k++) free(d.part[k]);
     free(d.part);
-    free(d.parts.reached);
+    free(d.reached);
     free(d.layer);
     free(d.key);
     free(d.scale);
+    free(d.later);
     free(d.back);
     free(d.h);
     free(d.u);
