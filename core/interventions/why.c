@@ -1,10 +1,13 @@
-// core/interventions/why.c -- /why: for each token of an answer, how sure the model was and where
-// the token comes from.
+// core/interventions/why.c -- /why: for each token of an answer, its probability, the shares of
+// picture, prompt and answer in its attention, and its dependence on the pictures.
 //
 //   pass 1: probability, entropy and likeliest alternatives at the row that predicts each token;
 //           its shares of attention or contribution (core/probes/share.h)
 //   pass 2: the same answer while nothing attends to the pictures (core/interventions/cut.h); the
-//           log-probability that a token loses is what it needed the pictures for
+//           loss of log-probability measures how much a token depends on them
+//
+// Both passes compute logits row by row: products with quantised weights round differently in
+// passes of many rows.
 //
 // An object that the answer names is reported if the first mention of its name loses less than
 // why.threshold: the model would have named it without looking.
@@ -130,12 +133,17 @@ static void offer(struct asked *t, int32_t id, double p)
     t->other[at].p = p;
 }
 
+static int32_t id_of(const struct why *s, int64_t t)
+{
+    return s->env->sequence->ids[s->env->sequence->prompt + t];
+}
+
 static void take_logits(void *self, int64_t t, const float *logits)
 {
     struct why *s = self;
     struct asked *a = &s->tokens[t];
     const int64_t vocab = s->env->model->decoder.config.vocab;
-    const int32_t id = s->env->sequence->ids[s->env->sequence->prompt + t];
+    const int32_t id = id_of(s, t);
     const struct logits_spread spread = logits_spread(logits, vocab, s->probs);
     a->logp = (double)logits[id] - spread.log_sum;
     a->entropy = spread.entropy;
@@ -146,6 +154,14 @@ static void take_logits(void *self, int64_t t, const float *logits)
             offer(a, i, (double)s->probs[i]);
 }
 
+static void take_without(void *self, int64_t t, const float *logits)
+{
+    struct why *s = self;
+    const int64_t vocab = s->env->model->decoder.config.vocab;
+    s->tokens[t].without =
+        (double)logits[id_of(s, t)] - logits_spread(logits, vocab, s->probs).log_sum;
+}
+
 static int why_passes(void *state, struct passing *p, struct err *err)
 {
     struct why *s = state;
@@ -153,8 +169,7 @@ static int why_passes(void *state, struct passing *p, struct err *err)
     const struct sequence *q = s->env->sequence;
     const int64_t first = s->env->visual ? cut_first(&s->cut) : -1;
     const int64_t from = first < 0 ? q->prompt - 1 : first, all = first < 0 ? 1 : 2;
-    double *without = xcalloc((size_t)s->count + 1, sizeof *without);
-    for (int64_t t = 0; t < s->count; t++) without[t] = NAN;
+    for (int64_t t = 0; t < s->count; t++) s->tokens[t].without = NAN;
     passes_progress(p, 0, all);
     s->reading = true;
     int status = passes_run_logits(p, &hook, from, take_logits, s, err);
@@ -162,17 +177,16 @@ static int why_passes(void *state, struct passing *p, struct err *err)
     passes_progress(p, 1, all);
     memset(s->cut.layers, first >= 0, (size_t)s->env->model->decoder.config.layers);
     if (status == 0 && first >= 0) {
-        status = passes_run(p, &hook, from, without, err);
+        status = passes_run_logits(p, &hook, from, take_without, s, err);
         passes_progress(p, 2, all);
     }
-    for (int64_t t = 0; t < s->count; t++) s->tokens[t].without = without[t];
-    free(without);
     return status;
 }
 
 // --- results -------------------------------------------------------------------------------------
 
-// An object that the answer names, and what its first mention loses without the pictures.
+// The first mention of an object in the answer, and its loss of log-probability without the
+// pictures.
 struct named {
     char *name;
     int64_t first, last; // tokens
