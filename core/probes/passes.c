@@ -64,8 +64,7 @@ static int run_prefix(struct passing *p, int64_t rows)
 }
 
 // Computes the answer's log-probabilities from the last rows of h; no method drops rows of text.
-// `weight` [tokens of the answer]: the backward pass starts with these factors; NULL: there is
-// none.
+// `weight` [tokens of the answer]: their factors in the backward pass; NULL: no backward pass.
 static int answer_logp(struct passing *p, struct tensor *h, const float *weight, double *logp)
 {
     struct graph *g = &p->graph;
@@ -83,7 +82,7 @@ static int answer_logp(struct passing *p, struct tensor *h, const float *weight,
     return status;
 }
 
-// Passes on the answer's logits, row by row.
+// Calls `take` with the answer's logits, row by row.
 static int answer_logits(struct passing *p, struct tensor *h, passes_logits_fn take, void *self)
 {
     struct graph *g = &p->graph;
@@ -104,30 +103,41 @@ static int answer_logits(struct passing *p, struct tensor *h, passes_logits_fn t
     return graph_ok(g) ? 0 : -1;
 }
 
-// What a pass gives: the answer's log-probabilities, or its logits.
-struct wanted {
+// Receives the answer's log-probabilities, or its logits.
+struct receiver {
     double *logp; // NULL: logits
     passes_logits_fn take;
     void *self;
 };
 
-static int run(struct passing *p, const struct hook *hook, int64_t from, struct wanted wanted,
+// Returns the number of rows that the cache provides to a pass that changes rows from `from` on.
+// Both the cached rows and the others are many or none: passes of few rows round differently.
+static int64_t prefix_of(const struct passing *p, int64_t from)
+{
+    const struct sequence *s = &p->sequence;
+    const int64_t many = backend_many_rows(p->m->backend);
+    int64_t first = s->prompt - 1 < from ? s->prompt - 1 : from;
+    if (first > s->n - many) first = s->n - many;
+    if (!continues(p) || first < many) return 0;
+    first = pass_start(&p->m->model->decoder.config, s, first);
+    return first < many ? 0 : first;
+}
+
+static int run(struct passing *p, const struct hook *hook, int64_t from, struct receiver to,
                struct err *err)
 {
-    const int64_t first = p->sequence.prompt - 1 < from ? p->sequence.prompt - 1 : from;
-    const struct decoder_config *c = &p->m->model->decoder.config;
-    const int64_t prefix = continues(p) ? pass_start(c, &p->sequence, first) : 0;
+    const int64_t prefix = prefix_of(p, from);
     const int hooks = p->hooks.count;
     int status = 0;
-    // Cached rows before `prefix` are unchanged, even if more were.
+    // Of a longer unchanged prefix in the cache, the first rows are used.
     if (p->prefix < prefix || !prefix) status = run_prefix(p, prefix);
     p->prefix = prefix;
     kv_trim(&p->kv, prefix);
     if (hook) hooks_add(&p->hooks, hook);
     const struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *h = status == 0 ? run_rows(p, &p->kv, &p->sequence, prefix) : NULL;
-    if (!h || (wanted.logp ? answer_logp(p, h, NULL, wanted.logp)
-                           : answer_logits(p, h, wanted.take, wanted.self)) < 0)
+    if (!h ||
+        (to.logp ? answer_logp(p, h, NULL, to.logp) : answer_logits(p, h, to.take, to.self)) < 0)
         status = -1;
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;
@@ -156,13 +166,13 @@ int passes_gradient(struct passing *p, const struct hook *hook, const float *wei
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err)
 {
-    return run(p, hook, from, (struct wanted){ .logp = logp }, err);
+    return run(p, hook, from, (struct receiver){ .logp = logp }, err);
 }
 
 int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
                       passes_logits_fn take, void *self, struct err *err)
 {
-    return run(p, hook, from, (struct wanted){ .take = take, .self = self }, err);
+    return run(p, hook, from, (struct receiver){ .take = take, .self = self }, err);
 }
 
 // --- other visual tokens -------------------------------------------------------------------------

@@ -32,7 +32,7 @@ int passes_gradient(struct passing *p, const struct hook *hook, const float *wei
                     struct err *err);
 // Receives the logits [V] that predict token t of the answer, valid during the call.
 typedef void (*passes_logits_fn)(void *self, int64_t t, const float *logits);
-// Like passes_run, but passes on the logits of every token of the answer.
+// Like passes_run, but calls `take` with the logits of each token of the answer.
 int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
                       passes_logits_fn take, void *self, struct err *err);
 // passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of

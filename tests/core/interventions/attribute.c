@@ -2,6 +2,8 @@
 // families whose attention differs, with methods, adapters and quantised weights.
 #include "core/interventions/attribution.h"
 #include "core/interventions/layer_rows.h"
+#include "core/model/layer.h"
+#include "core/ops/ops.h"
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
 #include "tests/core/probes/probe.h"
@@ -100,6 +102,35 @@ static void gradients_are_differences(const struct probe_env *env, struct passin
         free(moved);
         layer_rows_close(&w);
     }
+}
+
+// Rows from the cache have the bits of a pass over all rows, wherever the change begins.
+static void cached_rows_change_no_bit(const struct probe_env *env, struct passing *p)
+{
+    const struct sequence *s = env->sequence;
+    const int64_t from[] = { s->prompt - 1, s->prompt / 2, 1 };
+    bool *at = xcalloc((size_t)s->n, sizeof *at);
+    struct layer_rows w;
+    layer_rows_open(&w, env, 0);
+    float *zero = xcalloc((size_t)(w.positions * w.width), sizeof *zero);
+    w.at = at, w.replacement = zero;
+    for (int k = 0; k < 3; k++) {
+        at[from[k]] = true;
+        const double cached = logp_of(env, p, &w, from[k]), whole = logp_of(env, p, &w, 0);
+        if (cached != whole) fail_msg("from row %d: %.17g, not %.17g", (int)from[k], cached, whole);
+        at[from[k]] = false;
+    }
+    layer_rows_close(&w);
+    free(zero);
+    free(at);
+}
+
+static void passes_continue_from_the_cache(void **state)
+{
+    struct golden g;
+    ask(&g, "llava-1.5", 2);
+    run_inside(&g, cached_rows_change_no_bit);
+    golden_close(&g);
 }
 
 static void gradients_pass_methods_and_adapters(void **state)
@@ -321,6 +352,98 @@ static void kinds_equal_identities_and_loops(void **state)
     }
 }
 
+// The residual stream at the row that predicts the answer's first token.
+struct residual {
+    int64_t row, width;
+    float *before, *after; // [L,D] of attention
+    float *last, *u;       // [D] h[L]; the direction of the token's logit
+    int32_t token;
+    const struct decoder *d;
+};
+
+static bool residual_wants(void *self, const struct site *site, int layer)
+{
+    return site == SITE_EMBED || site == SITE_LAYER_IN || site == SITE_FFN_IN || site == SITE_FINAL;
+}
+
+static int read_residual(void *self, struct graph *g, const struct site *site,
+                         struct site_args *args)
+{
+    struct residual *r = self;
+    if (site == SITE_EMBED) {
+        struct tensor *u = op_embedding(g, graph_weight(&r->d->head), &r->token, 1);
+        graph_download(g, r->u, op_scale_columns(g, u, op_widen(g, graph_weight(&r->d->norm))));
+        return 0;
+    }
+    float *to = site == SITE_FINAL      ? r->last
+                : site == SITE_LAYER_IN ? r->before + args->layer * r->width
+                                        : r->after + args->layer * r->width;
+    for (int64_t i = 0; i < args->x->shape[0]; i++)
+        if (site_row(args, i) == r->row)
+            memcpy(to, (float *)args->x->data + i * r->width, (size_t)r->width * sizeof *to);
+    return 0;
+}
+
+// The output of attention is scaled by its own layer and by all later ones.
+static void direct_equals_loops(const struct probe_env *env, struct passing *p)
+{
+    const struct sequence *s = env->sequence;
+    const struct decoder_config *c = &env->model->decoder.config;
+    const size_t D = (size_t)c->hidden, L = (size_t)c->layers;
+    struct residual r = { s->prompt - 1,
+                          c->hidden,
+                          xcalloc(L * D, sizeof(float)),
+                          xcalloc(L * D, sizeof(float)),
+                          xcalloc(D, sizeof(float)),
+                          xcalloc(D, sizeof(float)),
+                          s->ids[s->prompt],
+                          &env->model->decoder };
+    const struct hook hook = { .wants = residual_wants, .run = read_residual, .self = &r };
+    struct probe_options first = *env->options;
+    struct probe_env of = *env;
+    struct err err = { 0 };
+    double logp[8];
+    bool scaled = false;
+    must(passes_run(p, &hook, 0, logp, &err), &err);
+    first.token = PROBE_TOKEN_NUMBER;
+    of.options = &first;
+    bool *at = xcalloc((size_t)s->n, sizeof *at);
+    struct attributing kinds = open_kinds(&of, "direct", at);
+    must(attributing_run(&kinds, p, &err), &err);
+    double scale = 1 / sqrt(rows_dot(r.last, r.last, c->hidden) / c->hidden + c->eps);
+    const double logit = scale * rows_dot(r.u, r.last, c->hidden);
+    if (!(fabs(kinds.direct.logit - logit) <= 1e-4))
+        fail_msg("the logit is %.9g, not %.9g", kinds.direct.logit, logit);
+    for (int l = c->layers; l-- > 0;) {
+        scaled |= env->model->decoder.layer[l].scale != 1;
+        scale *= (double)env->model->decoder.layer[l].scale;
+        const double part = scale * (rows_dot(r.u, r.after + l * c->hidden, c->hidden) -
+                                     rows_dot(r.u, r.before + l * c->hidden, c->hidden));
+        if (!(fabs(kinds.direct.attention[l] - part) <= 1e-4) || part == 0)
+            fail_msg("layer %d: attention contributes %.9g, not %.9g", l, kinds.direct.attention[l],
+                     part);
+        double heads = 0;
+        for (int64_t h = 0; h < c->heads; h++) heads += kinds.direct.heads[l * c->heads + h];
+        if (!(fabs(heads - part) <= 1e-4))
+            fail_msg("layer %d: the heads contribute %.9g, not %.9g", l, heads, part);
+    }
+    assert_true(scaled);
+    attributing_close(&kinds);
+    free(at);
+    free(r.before);
+    free(r.after);
+    free(r.last);
+    free(r.u);
+}
+
+static void contributions_pass_scaled_layers(void **state)
+{
+    struct golden g;
+    ask(&g, "gemma4", 2);
+    run_inside(&g, direct_equals_loops);
+    golden_close(&g);
+}
+
 // --- choices -------------------------------------------------------------------------------------
 
 static void fails(struct golden *g, const struct probe_options *o, const char *why)
@@ -333,7 +456,7 @@ static void fails(struct golden *g, const struct probe_options *o, const char *w
     results_release(&r);
 }
 
-static void what_has_no_attribution_is_refused(void **state)
+static void bad_requests_are_refused(void **state)
 {
     struct golden g;
     struct err err = { 0 };
@@ -369,8 +492,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_equal_identities_and_loops),
+        cmocka_unit_test(passes_continue_from_the_cache),
         cmocka_unit_test(gradients_pass_methods_and_adapters),
-        cmocka_unit_test(what_has_no_attribution_is_refused),
+        cmocka_unit_test(contributions_pass_scaled_layers),
+        cmocka_unit_test(bad_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
