@@ -30,6 +30,20 @@ double tally_std(const struct tally *t)
     return t->count ? sqrt(t->squares / (double)t->count) : NAN;
 }
 
+const double normal_quantile = 1.959963984540054;
+
+void share_interval(double share, double n, double *low, double *high)
+{
+    // The interval holds all shares p that differ from the observed share by at most z standard
+    // errors of p. At shares 0 and 1, the two terms differ only by rounding.
+    const double z = normal_quantile;
+    const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
+    const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;
+    *low = share <= 0 ? 0 : fmax(0, centre - half);
+    *high = share >= 1 ? 1 : fmin(1, centre + half);
+    if (!(n > 0)) *low = *high = NAN;
+}
+
 // --- Student's t ---------------------------------------------------------------------------------
 
 // Returns the regularised incomplete beta function I_x(a, b). Evaluates it as a continued fraction

@@ -30,6 +30,11 @@ void text_append(char **all, char *more)
     free(more);
 }
 
+bool text_is_word(char c)
+{
+    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
 const char *text_trimmed(const char *text)
 {
     return text + strspn(text, " \t\r\n");

@@ -19,6 +19,9 @@ bool text_ends(const char *text, const char *end);
 bool text_listed(const char *const *list, const char *text);
 // Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.
 void text_append(char **all, char *more);
+// Returns whether a byte belongs to a word: an ASCII letter or digit, or a byte of any other
+// character beyond ASCII.
+bool text_is_word(char c);
 // Skips leading spaces, tabs and newlines, which many models begin their answers with.
 const char *text_trimmed(const char *text);
 // Returns the offset of the first invalid UTF-8 byte, or `size` if the text is valid.

@@ -1,9 +1,10 @@
 // core/interventions/objects.c -- finds names of objects.
 #include "core/interventions/objects.h"
 
-#include <ctype.h>
 #include <string.h>
 #include <strings.h>
+
+#include "core/base/text.h"
 
 // A list like the user's: names separated by commas.
 static const char names[] =
@@ -20,11 +21,6 @@ static const char names[] =
     // The demo world.
     "circle,square,triangle,star,cross,ring,bar,diamond,digit,letter";
 
-static bool is_letter(char c)
-{
-    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
-}
-
 // Returns the length of the name, or of its plural, at `text`; 0: the text begins with another
 // word.
 static size_t match(const char *text, const char *name, size_t n)
@@ -33,7 +29,8 @@ static size_t match(const char *text, const char *name, size_t n)
     if (!n || strncasecmp(text, name, n) != 0) return 0;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t more = strlen(endings[i]);
-        if (!strncasecmp(text + n, endings[i], more) && !is_letter(text[n + more])) return n + more;
+        if (!strncasecmp(text + n, endings[i], more) && !text_is_word(text[n + more]))
+            return n + more;
     }
     return 0;
 }
@@ -63,8 +60,8 @@ bool objects_next(const char **at, const char *more, struct object_name *o)
             *at = p + n;
             return true;
         }
-        while (is_letter(*p)) p++;
-        while (*p && !is_letter(*p)) p++;
+        while (text_is_word(*p)) p++;
+        while (*p && !text_is_word(*p)) p++;
     }
     return false;
 }

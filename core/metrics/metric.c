@@ -57,24 +57,17 @@ void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other
     t->overlap += other->overlap;
 }
 
-static const double z = 1.959963984540054; // the normal distribution's 97.5% quantile
-
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high)
 {
-    const double n = (double)t->scores.count, share = fmin(1, fmax(0, t->scores.mean));
+    const double n = (double)t->scores.count;
     *low = *high = NAN;
     if (t->scores.count < (m->graded ? 2 : 1)) return;
     if (m->graded) {
-        const double half = z * sqrt(t->scores.squares / (n - 1) / n);
+        const double half = normal_quantile * sqrt(t->scores.squares / (n - 1) / n);
         *low = fmax(0, t->scores.mean - half); // no score is negative
         *high = t->scores.mean + half;
         return;
     }
-    // E. B. Wilson, 1927: the interval holds all shares p that differ from the observed share by at
-    // most z standard errors of p. At shares 0 and 1, the two terms differ only by rounding.
-    const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
-    const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;
-    *low = share <= 0 ? 0 : fmax(0, centre - half);
-    *high = share >= 1 ? 1 : fmin(1, centre + half);
+    share_interval(fmin(1, fmax(0, t->scores.mean)), n, low, high);
 }

@@ -6,8 +6,6 @@
 //
 // Two answers are the same if they have the same words (letters and digits, in any case). Their
 // overlap is the F1 score of their words: 2 common / (words of one + words of the other).
-#include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +32,7 @@ struct consistency {
     const struct probe_env *env;
     char *given; // the answer to compare with
     struct again *list;
-    size_t count, samples; // samples: the first ones; the others are of changed pictures
+    size_t count, samples; // the first `samples` are sampled, the others are of changed pictures
 };
 
 static void consistency_release(void *state)
@@ -58,18 +56,13 @@ static void *consistency_start(const struct probe_env *env, struct err *err)
 
 // --- comparing answers ---------------------------------------------------------------------------
 
-static bool is_letter(char c)
-{
-    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
-}
-
 // Moves *at to the next word and returns its length; 0: no word is left.
 static size_t next_word(const char **at)
 {
     const char *p = *at;
     size_t n = 0;
-    while (*p && !is_letter(*p)) p++;
-    while (is_letter(p[n])) n++;
+    while (*p && !text_is_word(*p)) p++;
+    while (text_is_word(p[n])) n++;
     *at = p;
     return n;
 }
@@ -122,7 +115,7 @@ static double overlap(const char *a, const char *b)
 
 // --- answering again -----------------------------------------------------------------------------
 
-// The text of an answer without its reasoning; the caller frees it.
+// Returns the text of an answer without its reasoning; the caller frees it.
 static char *answer_text(const struct message *m)
 {
     char *whole = message_text(m), *text = xstrdup(whole + m->answer_at);
@@ -222,16 +215,6 @@ static int consistency_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
-// The 95% interval of a share by Wilson's score, which also holds for few answers.
-static void wilson(double same, double n, double *low, double *high)
-{
-    static const double z = 1.959964;
-    const double p = same / n, centre = p + z * z / (2 * n);
-    const double half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)), all = 1 + z * z / n;
-    *low = fmax(0, (centre - half) / all);
-    *high = fmin(1, (centre + half) / all);
-}
-
 // Adds the agreement of these answers with the given one.
 static void put_agreement(const struct consistency *k, const char *name, size_t from, size_t end,
                           struct result_table *t, struct result_table *bounds)
@@ -243,7 +226,7 @@ static void put_agreement(const struct consistency *k, const char *name, size_t 
     double *v = result_row(t, "%s", name), *b = result_row(bounds, "%s", name);
     v[0] = same / n, v[1] = sum / n;
     b[0] = n;
-    wilson(same, n, &b[1], &b[2]);
+    share_interval(v[0], n, &b[1], &b[2]);
 }
 
 // Counts answers with different words among the first `count`, the given one included.
