@@ -1,9 +1,8 @@
-// core/interventions/attribute.c -- /attribute: which rows the answer's log-probability comes from,
-// by the kinds of core/interventions/attribution.h, over the picture and as a ranking.
+// core/interventions/attribute.c -- /attribute: distributes the answer's log-probability over rows,
+// by the kinds of core/interventions/attribution.h, as maps and as a ranking.
 //
-// Sinks: with --others DIR, the same text is measured with other pictures. Each map is divided by
-// the sum of its absolute values; the mean over the other pictures is what every picture shows, and
-// the corrected map is the picture's own map minus this mean.
+// --others DIR corrects for sinks: it measures other pictures with the same text, divides each map
+// by the sum of its absolute values, and subtracts the mean of the others from the picture's map.
 #include <math.h>
 #include <stdlib.h>
 
@@ -65,7 +64,7 @@ static int attribute_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
-// The rows of all chosen kinds, the largest of the first kind first.
+// Lists the rows with their numbers by each kind, sorted by the first kind.
 static void put_rows(const struct attribute *s, struct results *r)
 {
     const struct sequence *q = s->env->sequence;
@@ -90,7 +89,7 @@ static void put_rows(const struct attribute *s, struct results *r)
     }
 }
 
-static void put_map(const struct attribute *s, struct results *r, const char *name,
+static void put_map(const struct attribute *s, struct results *r, int kind, const char *name,
                     const double *rows)
 {
     const struct probe_options *o = s->env->options;
@@ -99,7 +98,8 @@ static void put_map(const struct attribute *s, struct results *r, const char *na
     attributing_map(&s->w, rows, map);
     for (int64_t i = 0; i < s->env->visual; i++) any |= isfinite(map[i]);
     if (any)
-        probe_maps(s->env, r, name, o->layer >= 0 ? o->layer : -1, -2,
+        probe_maps(s->env, r, name,
+                   attribution_kinds[kind].layer ? attribution_layer(&s->w, -1) : -1, -2,
                    o->token == PROBE_TOKEN_NUMBER ? (int)o->number : -2, map);
     free(map);
 }
@@ -111,13 +111,13 @@ static void put_maps(const struct attribute *s, struct results *r)
         char *name = xasprintf("attribute.%s", attribution_kinds[k].name);
         char *mean = xasprintf("attribute.others.%s", attribution_kinds[k].name);
         char *less = xasprintf("attribute.corrected.%s", attribution_kinds[k].name);
-        if (s->w.chosen[k]) put_map(s, r, name, s->w.maps[k].rows);
+        if (s->w.chosen[k]) put_map(s, r, k, name, s->w.maps[k].rows);
         if (s->w.chosen[k] && s->w.others) {
             attributing_correct(&s->w, k, corrected);
-            put_map(s, r, less, corrected);
+            put_map(s, r, k, less, corrected);
             for (int64_t i = 0; i < s->env->sequence->n; i++)
                 if (isfinite(corrected[i])) corrected[i] = s->w.maps[k].mean[i];
-            put_map(s, r, mean, corrected);
+            put_map(s, r, k, mean, corrected);
         }
         free(name);
         free(mean);
@@ -145,7 +145,7 @@ static void put_direct(const struct attribute *s, struct results *r)
         if (d->reached[k / heads]) m->values[k] = (float)d->heads[k];
 }
 
-// Names the layers that a kind could not follow.
+// Names the layers whose attention no kind could read.
 static void note_layers(const struct attribute *s, struct results *r)
 {
     struct buf lacking = { 0 };
@@ -177,6 +177,7 @@ static int attribute_finish(void *state, struct results *r, struct err *err)
     if (s->w.chosen[ATTRIBUTION_direct]) put_direct(s, r);
     put_maps(s, r);
     note_layers(s, r);
+    attributing_note(&s->w, false, r);
     if (s->w.chosen[ATTRIBUTION_integrated])
         results_note(r, "must be: the answer's log-probability minus that with the baseline");
     if (s->w.others)
@@ -187,7 +188,7 @@ static int attribute_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
-#define X(name, help)                                                                    \
+#define X(name, layer, help)                                                             \
     { "attribute." #name, "attribution (" #name ")", .map = true, .on_request = true },  \
         { "attribute.corrected." #name, "share of the map minus that of other pictures", \
           .map = true, .on_request = true },                                             \
@@ -221,11 +222,11 @@ const struct probe probe_attribute = {
         "  rollout       attention multiplied over all layers\n"
         "  direct        direct logit attribution, also by layer and head\n"
         "POSITIONS name the rows (/help positions; default: picture). --layer K attributes to the\n"
-        "input of layer K (default: 0, the embeddings), or reads the attention of one layer. The\n"
-        "baseline is the mean over visual or text rows, or with --zero, zeros.\n"
-        "--others DIR corrects maps for what every picture shows (attention sinks): from each "
-        "map,\n"
-        "scaled to a sum of 1, it subtracts the mean map of other pictures with the same "
+        "input of layer K (default: 0, the embeddings), or reads the attention of one layer;\n"
+        "rollout and direct read all layers. The baseline is the mean over visual or text rows,\n"
+        "or with --zero, zeros.\n"
+        "--others DIR corrects maps for attention sinks: it divides each map by the sum of its\n"
+        "absolute values and subtracts the mean map of other pictures with the same "
         "text." PROBE_DETAILS,
     .results = attribute_results,
     .words = attribute_words,

@@ -1,5 +1,5 @@
-// core/interventions/attribution.c -- runs the chosen kinds of attribution, and measures what maps
-// of other pictures have in common.
+// core/interventions/attribution.c -- runs the chosen kinds of attribution, and averages the maps
+// of other pictures.
 #include "core/interventions/attribution.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
 
-enum { OTHERS = 8 }; // pictures of a folder that are measured at most
+enum { OTHERS = 8 }; // largest number of pictures of a folder to measure
 
-#define X(name, help) [ATTRIBUTION_##name] = { #name, help, attribute_##name, true },
+#define X(name, layer, help) [ATTRIBUTION_##name] = { #name, help, attribute_##name, layer },
 const struct attribution_kind attribution_kinds[ATTRIBUTION_COUNT] = { ATTRIBUTIONS(X) };
 #undef X
 
@@ -76,6 +76,26 @@ void attributing_close(struct attributing *w)
     free(w->direct.reached);
 }
 
+void attributing_note(const struct attributing *w, bool embeddings, struct results *r)
+{
+    const int deep = w->env->visual ? w->env->model->vision.config.deep_count : 0;
+    const int layer = embeddings ? 0 : attribution_layer(w, 0);
+    const bool rows = embeddings || w->chosen[ATTRIBUTION_gradient] ||
+                      w->chosen[ATTRIBUTION_integrated] || w->chosen[ATTRIBUTION_occlusion];
+    struct buf whole = { 0 };
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++)
+        if (w->chosen[k] && !attribution_kinds[k].layer)
+            buf_printf(&whole, "%s%s", whole.length ? ", " : "", attribution_kinds[k].name);
+    if (w->env->options->layer >= 0 && whole.length)
+        results_note(r, "--layer has no effect on kinds that read all layers: %s", whole.data);
+    buf_release(&whole);
+    if (rows && layer < deep)
+        results_note(r,
+                     "DeepStack adds further features of the visual tokens up to layer %d: they "
+                     "are not attributed, and stay when a token becomes the baseline",
+                     deep - 1);
+}
+
 // --- for the kinds -------------------------------------------------------------------------------
 
 int attribution_layer(const struct attributing *w, int otherwise)
@@ -103,7 +123,7 @@ void attribution_baseline(const struct attributing *w, const float *rows, const 
 {
     const struct sequence *s = w->env->sequence;
     const int64_t width = w->env->model->decoder.config.hidden;
-    double *mean = xcalloc(2 * (size_t)width, sizeof *mean); // of text, of visual rows
+    double *mean = xcalloc(2 * (size_t)width, sizeof *mean); // of text rows, of visual rows
     int64_t count[2] = { 0 };
     memset(to, 0, (size_t)(s->n * width) * sizeof *to);
     for (int64_t i = 0; i < s->n && !w->env->options->zero; i++) {
@@ -196,8 +216,8 @@ static int find_picture(struct attributing *w, struct err *err)
     return w->picture >= 0 ? 0 : err_set(err, "--others needs a visual token among the positions");
 }
 
-// Shows a file in place of the picture; *shown: false if its size differs, or it is the picture
-// itself.
+// Shows a file in place of the picture. Sets *shown to false if the file cannot be read, has
+// another size or is the picture itself.
 static int show_other(const struct attributing *w, struct passing *p, const char *path,
                       const float *own, size_t bytes, bool *shown, struct err *err)
 {
@@ -209,6 +229,7 @@ static int show_other(const struct attributing *w, struct passing *p, const char
     return status;
 }
 
+// Adds the maps of the picture shown to the means.
 static int add_other(struct attributing *w, struct passing *p, struct attribution *one,
                      struct err *err)
 {

@@ -2,8 +2,8 @@
 // that predict the answer's tokens.
 //
 //   attention:     probabilities, mean over these rows, heads and layers
-//   contribution:  norm of what a key adds to the residual stream of these rows (CAPA), mean over
-//                  rows and layers
+//   contribution:  norm of a key's contribution to the residual stream of these rows (CAPA), mean
+//                  over rows and layers
 //   rollout:       r <- (r + r A) / 2 from the last layer to the first, where A [N,N] is the mean
 //                  over heads and r begins with 1 / rows at the predicting rows (Abnar and
 //                  Zuidema 2020, arXiv 2005.00928)
@@ -24,7 +24,7 @@ struct following {
     int64_t queries;
     double *sum;    // [N] over query rows and layers; rollout: r, after the layers from `to` on
     double *former; // [N] rollout: r before this layer
-    int layers;     // that have attention
+    int layers;     // number of layers read
     struct rows rows;
 };
 

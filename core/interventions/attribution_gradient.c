@@ -90,9 +90,9 @@ int attribute_gradcam(struct attributing *w, struct passing *p, struct attributi
 
 // --- integrated gradients ------------------------------------------------------------------------
 //
-// A trained model's probability may jump on a short part of the path, so the points are chosen as
-// they are needed: Simpson's rule on intervals, of which the one is halved whose sum differs most
-// from the difference of the log-probabilities at its ends.
+// A trained model's probability may jump on a short part of the path, so the intervals of Simpson's
+// rule adapt: the interval whose sum differs most from the difference of the log-probabilities at
+// its ends is halved.
 
 // A point on the path.
 struct point_of_path {
@@ -103,7 +103,7 @@ struct point_of_path {
 // An interval: its points in the list of points.
 struct interval {
     size_t start, middle, end;
-    double off; // what Simpson's rule gives minus the difference of the log-probabilities
+    double off; // its error: Simpson's sum minus the difference of the log-probabilities
 };
 
 struct path {
@@ -175,8 +175,8 @@ static int add_interval(struct path *s, size_t start, size_t end, struct err *er
     return status;
 }
 
-// Halves intervals until their differences add up to 0.1% of the whole difference, or no more
-// points are allowed.
+// Halves intervals until their errors add up to at most 0.1% of the whole difference, or --steps
+// allows no more points.
 static int refine(struct path *s, struct err *err)
 {
     const size_t most = (size_t)(s->w->env->options->steps ? s->w->env->options->steps : STEPS);

@@ -1,10 +1,10 @@
-// core/interventions/attribution_occlusion.c -- what the answer loses when rows are replaced by the
-// baseline (Zeiler and Fergus 2014, arXiv 1311.2901): one position at a time, or a square of visual
-// tokens around it.
+// core/interventions/attribution_occlusion.c -- the answer's loss of log-probability when rows are
+// replaced by the baseline (Zeiler and Fergus 2014, arXiv 1311.2901): one position at a time, or a
+// square of visual tokens around it.
 //
 // A pass computes the rows from the first replaced one on; earlier rows come from the cache.
-// Squares are occluded from the last one to the first, so that the cached rows before each are
-// still those without a change: on average a pass costs half a prefill.
+// Squares are occluded from the last one to the first, so that the cached rows before each one are
+// unchanged: on average a pass costs half a prefill.
 #include <stdlib.h>
 
 #include "core/interventions/attribution.h"
@@ -12,14 +12,14 @@
 #include "core/model/families/family.h"
 #include "core/probes/passes.h"
 
-// Where a position is on the grid of its picture.
+// A position's cell in the grid of its picture.
 struct place {
-    int picture, tile; // picture -1: text; tile -1: beside the grid
+    int picture, tile; // picture -1: text; tile -1: outside the grid
     int64_t row, col;
 };
 
 struct square {
-    int64_t at, first; // the position in its centre, and the first position that it covers
+    int64_t at, first; // its centre, and the first position that it covers
 };
 
 static struct place *find_places(const struct probe_env *env)
@@ -63,7 +63,7 @@ static int last_first(const void *a, const void *b)
     return x->at < y->at ? 1 : -1;
 }
 
-// Lists the squares around the positions that the layer computes, the last one first.
+// Lists the squares around the attributed positions that the layer computes, the last one first.
 static struct square *find_squares(const struct attributing *w, const struct layer_rows *rows,
                                    const struct place *places, int64_t window, int64_t *count)
 {

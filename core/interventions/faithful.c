@@ -1,12 +1,12 @@
-// core/interventions/faithful.c -- /faithful: which maps tell the truth. Every kind of attribution,
-// raw and corrected for sinks, is scored
+// core/interventions/faithful.c -- /faithful: scores the maps of every kind of attribution, raw and
+// corrected for sinks,
 //   - against the place of an object: pointing game, soft Dice, AUC (core/interventions/faithful.h)
-//   - by deletion and insertion (Petsiuk, Das and Saenko 2018, arXiv 1806.07421): visual tokens are
-//     replaced by the baseline, or kept, from the largest value of the map on; the score is the
+//   - by deletion and insertion (Petsiuk, Das and Saenko 2018, arXiv 1806.07421): in descending
+//     order of the map, visual tokens become the baseline, or appear in its place; the score is the
 //     area under the answer's probability (geometric mean over its tokens)
 //   - by the sanity check of weights (Adebayo et al. 2018, arXiv 1810.03292): the rank correlation
 //     of the map with that of the model whose last layers are shuffled. A map that hardly changes
-//     when all layers are shuffled does not depend on what the model has learned: it is rejected.
+//     when all layers are shuffled does not show what the model has learned: it is rejected.
 // Two controls bound the scores: a random map, and the object itself.
 #include <math.h>
 #include <stdlib.h>
@@ -22,15 +22,16 @@
 #include "core/probes/passes.h"
 
 enum {
-    POINTS = 8, // of a curve, without the first
-    PARTS = 4,  // of the layers that are shuffled one after the other
+    POINTS = 8, // intervals of a curve
+    PARTS = 4,  // of the layers, shuffled one more at a time
     // Maps: the kinds, the kinds corrected, and two controls.
     RANDOM = 2 * ATTRIBUTION_COUNT,
     OBJECT,
     MAPS
 };
 
-static const double survives = 0.5; // rank correlation with the map of shuffled weights
+// A map is rejected if its rank correlation with the map of shuffled weights is higher.
+static const double survives = 0.5;
 
 // Scores of a map.
 struct scored {
@@ -120,7 +121,7 @@ static int largest_first(const void *a, const void *b)
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-// Runs a pass whose rows `replaced` hold the baseline; returns the geometric mean of the
+// Runs a pass with the baseline in the rows `replaced`; sets *to to the geometric mean of the
 // probabilities of the answer's tokens.
 static int probability(struct faithful *s, struct passing *p, struct layer_rows *rows,
                        const bool *replaced, double *to, struct err *err)
@@ -136,17 +137,20 @@ static int probability(struct faithful *s, struct passing *p, struct layer_rows 
     return status;
 }
 
-// Fills both curves of a map: the tokens' rows in `list` [count], the largest first.
+// Computes both curves of a map from its tokens in descending order, list [count]. `whole`: the
+// probability without a change.
 static int draw_curves(struct faithful *s, struct passing *p, struct layer_rows *rows,
-                       const struct ranked_token *list, int64_t count, struct scored *m,
-                       struct err *err)
+                       const struct ranked_token *list, int64_t count, double whole,
+                       struct scored *m, struct err *err)
 {
     bool *gone = xcalloc((size_t)s->env->sequence->n + 1, sizeof *gone);
     bool *left = xcalloc((size_t)s->env->sequence->n + 1, sizeof *left);
-    int status = 0;
     int64_t done = 0;
     for (int64_t i = 0; i < count; i++) left[list[i].row] = true;
-    for (int k = 0; k <= POINTS && status == 0; k++) {
+    int status = probability(s, p, rows, left, &m->inserted[0], err);
+    m->deleted[POINTS] = m->inserted[0];
+    m->deleted[0] = m->inserted[POINTS] = whole;
+    for (int k = 1; k < POINTS && status == 0; k++) {
         for (; done < (count * k + POINTS / 2) / POINTS; done++) {
             gone[list[done].row] = true;
             left[list[done].row] = false;
@@ -159,7 +163,7 @@ static int draw_curves(struct faithful *s, struct passing *p, struct layer_rows 
     return status;
 }
 
-static int draw_map(struct faithful *s, struct passing *p, struct layer_rows *rows,
+static int draw_map(struct faithful *s, struct passing *p, struct layer_rows *rows, double whole,
                     struct scored *m, struct err *err)
 {
     struct ranked_token *list = xcalloc((size_t)s->env->sequence->n + 1, sizeof *list);
@@ -169,7 +173,7 @@ static int draw_map(struct faithful *s, struct passing *p, struct layer_rows *ro
         if (!isnan(value)) list[count++] = (struct ranked_token){ i, value };
     }
     qsort(list, (size_t)count, sizeof *list, largest_first);
-    const int status = draw_curves(s, p, rows, list, count, m, err);
+    const int status = draw_curves(s, p, rows, list, count, whole, m, err);
     free(list);
     return status;
 }
@@ -187,7 +191,7 @@ static int draw_all(struct faithful *s, struct passing *p, struct err *err)
     attribution_baseline(&s->w, rows.rows, rows.there, base);
     rows.replacement = base;
     for (int i = 0; i < MAPS && status == 0; i++)
-        if (s->maps[i].shown) status = draw_map(s, p, &rows, &s->maps[i], err);
+        if (s->maps[i].shown) status = draw_map(s, p, &rows, whole, &s->maps[i], err);
     layer_rows_close(&rows);
     free(base);
     return status;
@@ -203,7 +207,7 @@ static double area(const double *curve)
 
 // --- shuffled weights ----------------------------------------------------------------------------
 
-// Correlates the sizes of the values of two maps [S], as their signs may flip.
+// Correlates the absolute values of two maps [S], because signs may flip.
 static double correlate(const struct faithful *s, const float *a, const float *b)
 {
     struct point *points = xcalloc((size_t)s->env->visual + 1, sizeof *points);
@@ -301,7 +305,7 @@ static char *name_of(int map)
                : xasprintf("%s, corrected", attribution_kinds[map - ATTRIBUTION_COUNT].name);
 }
 
-// A table of one of the curves: a column for each map.
+// Adds a table of deletion or insertion curves, with a column for each map.
 static void put_curves(const struct faithful *s, struct results *r, const char *table,
                        bool deletion)
 {
@@ -362,6 +366,7 @@ static int faithful_finish(void *state, struct results *r, struct err *err)
                sizeof s->maps[k].kept);
     }
     note_rejected(r, kept);
+    attributing_note(&s->w, true, r);
     return 0;
 }
 
