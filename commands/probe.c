@@ -277,9 +277,11 @@ static const struct option_row rows[] = {
       OPTION_TEXT, AT(request.options.at) },
     { "--tokens", NULL, "also measures each position by itself, as a map", OPTION_FLAG,
       AT(request.options.tokens) },
-    { "--zero", NULL, "replaces outputs by zeros (default)", OPTION_FLAG,
+    { "--zero", NULL, "replaces outputs, or rows, by zeros (default of /ablate)", OPTION_FLAG,
       AT(request.options.zero) },
-    { "--mean", NULL, "replaces outputs by their mean over visual or text positions of the pass",
+    { "--mean", NULL,
+      "replaces outputs, or rows, by their mean over visual or text positions of the pass (default "
+      "of /attribute and /faithful)",
       OPTION_FLAG, AT(request.options.mean) },
     { "--resample", NULL,
       "replaces outputs by another visual or text position's, drawn with a fixed seed", OPTION_FLAG,
