@@ -1,4 +1,4 @@
-// core/draw/heatmap_words.c -- says where the values of a map are.
+// core/draw/heatmap_words.c -- describes in words where a map has its largest values.
 #include "core/draw/heatmap_words.h"
 
 #include <math.h>
@@ -19,11 +19,17 @@ static bool over_picture(const struct event_heatmap *h)
     return !h->axes[0] && !h->axes[1];
 }
 
+// True if the map's area in its picture is known.
+static bool is_placed(const struct event_heatmap *h)
+{
+    return h->image && h->area[2] > h->area[0] && h->area[3] > h->area[1];
+}
+
 // Returns the cell's rectangle (left, top, right, bottom) in pixels of the picture; without a
 // picture, in cells.
 static void cell_area(const struct event_heatmap *h, int row, int col, double area[4])
 {
-    const bool placed = h->image && h->area[2] > h->area[0] && h->area[3] > h->area[1];
+    const bool placed = is_placed(h);
     const double left = placed ? h->area[0] : 0, top = placed ? h->area[1] : 0;
     const double w = placed ? (h->area[2] - left) / h->cols : 1;
     const double high = placed ? (h->area[3] - top) / h->rows : 1;
@@ -36,10 +42,10 @@ static double overlap(double a, double b, double c, double d)
     return fmax(0, fmin(b, d) - fmax(a, c));
 }
 
-// The values in a part of the picture.
+// A part of the picture.
 struct part {
     const char *name;
-    double sum, area; // of the values, each by the share of its cell in the part; of these shares
+    double sum, area; // of the values, weighted by the shares of their cells in the part; of shares
 };
 
 static int by_sum(const void *a, const void *b)
@@ -77,9 +83,8 @@ static struct part part_of(const struct event_heatmap *h, const char *name, cons
 
 static void find_ninths(const struct event_heatmap *h, struct part *parts)
 {
-    const bool placed = h->image && h->area[2] > h->area[0] && h->area[3] > h->area[1];
-    const double w = placed ? (double)h->image->width : h->cols;
-    const double high = placed ? (double)h->image->height : h->rows;
+    const double w = is_placed(h) ? (double)h->image->width : h->cols;
+    const double high = is_placed(h) ? (double)h->image->height : h->rows;
     for (int i = 0; i < NINTHS; i++) {
         const int x = i % 3, y = i / 3;
         const double in[4] = { w * x / 3, high * y / 3, w * (x + 1) / 3, high * (y + 1) / 3 };
@@ -93,7 +98,7 @@ static void put_share(struct buf *b, const struct part *p, double all, bool *any
     *any = true;
 }
 
-// "looks at: ...": parts with more than their part of the sum.
+// Lists objects and ninths whose share of the sum exceeds their share of the area.
 static void say_shares(const struct event_heatmap *h, const struct boxes *objects, double all,
                        double cells, struct buf *b)
 {

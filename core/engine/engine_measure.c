@@ -40,7 +40,7 @@ static int copy_conversation(struct conversation *c, const struct conversation *
     return 0;
 }
 
-// Copies the conversation up to an answer, whose number, from 1, is in `words`.
+// Copies the conversation up to the answer whose number, counted from 1, `words` holds.
 static int copy_to_answer(struct conversation *c, const struct conversation *from,
                           const char *words, struct err *err)
 {

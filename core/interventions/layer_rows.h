@@ -22,15 +22,15 @@ struct layer_rows {
     const float *replacement; // [N,D] read at these positions
     bool keep;                // stores the rows of a pass, before they are replaced
     float *rows;              // [N,D]
-    bool *there;              // [N] positions that the layer computes
+    bool *there;              // [N] positions that the layer has computed
     float *gradient;          // [N,D] of the last layer_rows_gradient; 0 where a row is not there
     uint64_t alive;           // hash of the positions that the last layer of a pass computed
 
     int64_t positions, width; // N, D
     bool differentiate;
-    struct grad *slope;            // of the rows index[count] of the pass
-    const struct backend *backend; // that holds it
-    int32_t *index;
+    struct grad *slope;            // [count,D] gradient of the rows of the pass
+    const struct backend *backend; // holds it
+    int32_t *index;                // [count] their positions
     int64_t count;
     struct rows host;
 };

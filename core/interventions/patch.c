@@ -374,10 +374,9 @@ const struct probe probe_patch = {
     .details =
         "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
         "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
-        "the same size. In run B, each measurement replaces the outputs of a part of a layer by "
-        "those of run A\n"
-        "at groups of positions. The table shows the share of the log-probability lost from run\n"
-        "A to run B that this replacement restores: 1 is all of it." PROBE_DETAILS,
+        "the same size. In run B, each measurement replaces the outputs of a part of a layer by\n"
+        "those of run A at groups of positions. The table shows the share of the log-probability\n"
+        "lost from run A to run B that this replacement restores: 1 is all of it." PROBE_DETAILS,
     .results = patch_results,
     .words = patch_words,
     .complete = patch_complete,

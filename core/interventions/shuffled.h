@@ -1,6 +1,6 @@
 // core/interventions/shuffled.h -- a copy of a model whose last layers have shuffled weights: the
-// rows of each matrix of attention and FFN in random order. Each matrix keeps its numbers, dtype
-// and blocks, but what the layer has learned is gone.
+// rows of each matrix of attention and FFN are in random order. This destroys what a layer has
+// learned, but keeps the numbers, dtype and blocks of each matrix.
 //
 //   struct shuffled s;
 //   if (shuffled_open(&s, model, backend, from, &err) < 0) ...   // layers from .. L-1
