@@ -7,27 +7,17 @@
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/adapter/model_write.h"
+#include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/methods/method.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
 #include "core/talk/conversation.h"
 
-// Compares the folders themselves, not the spelling of their paths.
-static bool same_folder(const char *a, const char *b)
-{
-    if (!strcmp(a, b)) return true;
-    char *x = realpath(a, NULL), *y = realpath(b, NULL);
-    const bool same = x && y && !strcmp(x, y);
-    free(x);
-    free(y);
-    return same;
-}
-
 struct adapter *adapters_find(const struct adapters *s, const char *name)
 {
     for (size_t i = s->count; i-- > 0;)
-        if (same_folder(s->list[i]->folder, name)) return s->list[i];
+        if (file_same(s->list[i]->folder, name)) return s->list[i];
     for (size_t i = s->count; i-- > 0;)
         if (!strcmp(s->list[i]->name, name)) return s->list[i];
     return NULL;
@@ -78,7 +68,7 @@ void adapters_use(struct adapters *s, struct adapter *a, const struct settings *
     if (!a) return;
     use(a, settings);
     for (size_t i = s->count; i-- > 0;) // drops adapters read earlier from the same folder
-        if (s->list[i] != a && same_folder(s->list[i]->folder, a->folder))
+        if (s->list[i] != a && file_same(s->list[i]->folder, a->folder))
             adapters_drop(s, s->list[i]);
 }
 

@@ -54,6 +54,16 @@ static void opened_add(const struct stat *st)
     pthread_mutex_unlock(&opened_lock);
 }
 
+bool file_same(const char *a, const char *b)
+{
+    if (!strcmp(a, b)) return true;
+    char *x = realpath(a, NULL), *y = realpath(b, NULL);
+    const bool same = x && y && !strcmp(x, y);
+    free(x);
+    free(y);
+    return same;
+}
+
 bool file_in_opened(const struct stat *st)
 {
     pthread_mutex_lock(&opened_lock);

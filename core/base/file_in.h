@@ -35,6 +35,8 @@ bool file_in_opened(const struct stat *st);
 void file_in_record(const char *path); // marks a file that was read earlier as opened
 void file_in_clear(void);              // call it when a command begins
 
+// True if both paths name the same existing file or folder, or are equal.
+bool file_same(const char *a, const char *b);
 // Returns the kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/file_in.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
 
@@ -263,33 +264,36 @@ void file_factors_free(struct file_factor *list, size_t count)
     free(list);
 }
 
-struct file_factor *file_factors(const char *value, size_t *count)
+// Reads all files up to the first malformed one; returns false if there is one, or no file.
+static bool factors_read(const char *value, struct file_factor **list, size_t *count)
 {
-    struct file_factor *list = NULL, f;
+    struct file_factor f;
+    *list = NULL;
     *count = 0;
     for (const char *p = value; *p;) {
-        if (!(p = factor_read(p, &f))) break; // a word: no files
-        list = xreallocarray(list, *count + 1, sizeof *list);
-        list[(*count)++] = f;
+        if (!(p = factor_read(p, &f))) return false;
+        *list = xreallocarray(*list, *count + 1, sizeof **list);
+        (*list)[(*count)++] = f;
     }
+    return *count > 0;
+}
+
+struct file_factor *file_factors(const char *value, size_t *count)
+{
+    struct file_factor *list;
+    factors_read(value, &list, count); // a word: no files
     return list;
 }
 
 static char *factors_spell(const struct setting *row, const char *value, struct err *err)
 {
     struct buf b = { 0 };
-    struct file_factor *list = NULL;
-    size_t count = 0;
-    bool good = *value != '\0', again = false;
-    for (const char *p = value; good && *p;) {
-        struct file_factor f;
-        p = factor_read(p, &f);
-        if ((good = p != NULL)) {
-            list = xreallocarray(list, count + 1, sizeof *list);
-            list[count++] = f;
-            good = *f.path && f.factor >= row->min && f.factor <= row->max;
-        }
-        for (size_t i = 0; good && i + 1 < count; i++) again |= !strcmp(list[i].path, f.path);
+    struct file_factor *list;
+    size_t count;
+    bool good = factors_read(value, &list, &count), again = false;
+    for (size_t i = 0; i < count; i++) {
+        good &= *list[i].path && list[i].factor >= row->min && list[i].factor <= row->max;
+        for (size_t k = 0; good && k < i; k++) again |= file_same(list[k].path, list[i].path);
     }
     if (!good)
         refuse(row, value, err,
