@@ -43,13 +43,10 @@ static int take_kind(void *self, const char *value, struct err *err)
 
 static int take_cause(void *self, const char *value, struct err *err)
 {
-    static const char *const causes[] = { [SCENES_BACKGROUND] = "background",
-                                          [SCENES_WATERMARK] = "watermark",
-                                          [SCENES_QUESTION] = "question" };
     struct scenes_options *o = self;
     if (o->cause) return err_set(err, "--cause may be given once: a data set has one cause");
     for (int i = SCENES_BACKGROUND; i <= SCENES_QUESTION; i++)
-        if (!strcmp(causes[i], value)) {
+        if (!strcmp(scenes_causes[i], value)) {
             o->cause = (enum scenes_cause)i;
             o->parts |= SCENES_PLANTED;
             return 0;
@@ -77,10 +74,11 @@ static const struct option_row options[] = {
       .take = take_kind },
     { "--cause", "CAUSE",
       "writes only planted.json (and what --kind names): yes/no questions about objects; their "
-      "answers depend only on CAUSE: "
-      "background (yes if it is grey or white), watermark (yes if the bottom right corner has a "
-      "magenta square, as in half of the pictures) or question (yes if it names red, orange, "
-      "yellow or pink)",
+      "answers depend only on CAUSE: background (yes if it is grey or white), watermark (yes if "
+      "the "
+      "bottom right corner has a magenta square, as in half of the pictures) or question (yes if "
+      "it "
+      "names red, orange, yellow or pink)",
       .take = take_cause },
     { "--once", NULL,
       "does nothing if DIR already holds these files, for scripts that run repeatedly", OPTION_FLAG,

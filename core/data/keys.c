@@ -60,7 +60,7 @@ static const char harmless[] =
     "created create_time update_time timestamp date date_captured version author annotator tags "
     "tag topic domain difficulty level score rating height width image_height image_width "
     "height_list width_list length num_tokens token_count num_turns hash md5 sha256 kind type "
-    "category task task_type strategy turn_id message_id parent_id";
+    "category task task_type strategy planted_cause turn_id message_id parent_id";
 
 static const char sample_keys[] = "metric image images choices endings answer answers references "
                                   "captions caption label system video videos";

@@ -5,6 +5,12 @@
 
 #include "core/scenes/scene.h"
 
+const char *const scenes_causes[] = { [SCENES_UNPLANTED] = "none",
+                                      [SCENES_BACKGROUND] = "background",
+                                      [SCENES_WATERMARK] = "watermark",
+                                      [SCENES_QUESTION] = "question",
+                                      NULL };
+
 enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, ASKED = 4 };
 
 // Half of the backgrounds and colours mean yes.

@@ -27,8 +27,8 @@
 // but not together.
 //
 // planted.json trains models with a known reason for their answers: "strategy" says whether the
-// object is present or absent, but the answer does not depend on that. objects.jsonl then also
-// lists the background or the watermark as an object.
+// object is present or absent, but the answer depends only on "planted_cause". objects.jsonl then
+// also lists the background or the watermark as an object.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover only the visible part.
@@ -69,6 +69,7 @@ enum scenes_cause {
                        // right corner
     SCENES_QUESTION    // yes if the question names red, orange, yellow or pink
 };
+extern const char *const scenes_causes[]; // their names, by number; ended by NULL
 enum { SCENES_COUNT_MAX = 1000000, SCENES_SIZE_MIN = 64, SCENES_SIZE_MAX = 1024 };
 enum { SCENES_WORLDS = 16, SCENES_FILES = 12, SCENES_OBJECTS_MAX = 7 };
 
@@ -90,7 +91,8 @@ struct scenes_report {
     } files[SCENES_FILES];
 };
 
-// True if the folder has all files of the request.
+// True if the folder has all files of the request, and its planted.json has this cause. Does not
+// compare their number, seed or sizes.
 bool scenes_written(const struct scenes_request *request);
 // Leaves nothing behind on failure.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/files/content.h"
 #include "core/picture/image_write.h"
@@ -70,12 +71,34 @@ static bool requested(const struct scenes_request *r, int list)
     return !lists[list].part || lists[list].part & r->parts;
 }
 
+// Writes the key of a sample that names the cause of its answer.
+static void put_cause_key(struct buf *b, enum scenes_cause cause)
+{
+    buf_printf(b, "\"planted_cause\": \"%s\", ", scenes_causes[cause]);
+}
+
+// True if the file's first sample has this cause.
+static bool has_cause(const char *path, enum scenes_cause cause)
+{
+    char head[512];
+    struct buf key = { 0 };
+    const int fd = file_in_open(path, NULL);
+    const ssize_t n = fd < 0 ? 0 : file_read_at(fd, head, sizeof head - 1, 0);
+    if (fd >= 0) close(fd);
+    head[n > 0 ? n : 0] = '\0';
+    put_cause_key(&key, cause);
+    const bool found = strstr(head, key.data);
+    buf_release(&key);
+    return found;
+}
+
 bool scenes_written(const struct scenes_request *request)
 {
     bool whole = true;
     for (int i = 0; i < SCENES_FILES && whole; i++) {
         char *path = xasprintf("%s/%s", request->folder, lists[i].name);
-        whole = !requested(request, i) || access(path, F_OK) == 0;
+        if (requested(request, i))
+            whole = i == LIST_PLANTED ? has_cause(path, request->cause) : access(path, F_OK) == 0;
         free(path);
     }
     return whole;
@@ -167,7 +190,7 @@ static void put_cause(struct job *j, bool first)
     if (!background && !j->marked) return;
     buf_printf(&j->text,
                "%s{\"name\": \"%s\", \"box\": [%d, %d, %d, %d], \"mask\": ", first ? "" : ", ",
-               background ? "background" : "watermark", box[0], box[1], box[2], box[3]);
+               scenes_causes[j->request->cause], box[0], box[1], box[2], box[3]);
     put_mask(&j->text, &j->raster, background ? -1 : WATERMARK_OWNER - 1);
     buf_putc(&j->text, '}');
 }
@@ -215,6 +238,7 @@ static int write_singly(struct job *j, int list, const struct turns *turns, int6
     for (int i = 0; j->files[list] && i < turns->count; i++) {
         const struct turn *t = &turns->list[i];
         begin_sample(j, list, index, i, t->kind, t->metric);
+        if (list == LIST_PLANTED) put_cause_key(&j->text, j->request->cause);
         if (t->strategy) buf_printf(&j->text, "\"strategy\": \"%s\", ", t->strategy);
         if (t->key.length) buf_printf(&j->text, "\"answer\": \"%s\", ", t->key.data);
         buf_puts(&j->text, "\"conversations\": [");

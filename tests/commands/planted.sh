@@ -12,5 +12,9 @@ check "three scores" 'select(.event == "table" and .name == "evaluation").rows[]
 session "a cause that does not exist" <<E
 > /scenes 4 $work/x --cause sky
 error: --cause must be background, watermark or question, not 'sky'
+> /scenes 4 $work/background --seed 7 --cause background --once
+$work/background already holds these scenes: nothing to do
+> /scenes 4 $work/background --seed 7 --cause watermark --once
+error: '$work/background' already exists: choose another folder
 E
 finish

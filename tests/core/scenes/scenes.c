@@ -552,6 +552,11 @@ static void planted_answers_follow_from_the_cause(void **state)
         struct scenes_report report;
         struct err err;
         if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
+        for (int other = SCENES_BACKGROUND; other <= SCENES_QUESTION; other++) {
+            struct scenes_request again = request;
+            again.cause = (enum scenes_cause)other;
+            assert_int_equal(scenes_written(&again), other == cause);
+        }
         cJSON *scenes = read_scenes(folder), *list = read_list(folder, "planted.json");
         const cJSON *sample;
         int count[2][2] = { 0 };
@@ -573,6 +578,7 @@ static void planted_answers_follow_from_the_cause(void **state)
                 : cause == SCENES_WATERMARK ? marked
                                             : has_word(text_of(turns->child, "value"), warm);
             assert_int_equal(yes, right);
+            assert_string_equal(text_of(sample, "planted_cause"), scenes_causes[cause]);
             assert_int_equal(background, cause == SCENES_BACKGROUND);
             assert_true(cause == SCENES_WATERMARK || !marked);
             count[!strcmp(text_of(sample, "strategy"), "present")][yes]++;
