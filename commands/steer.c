@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "commands/command.h"
+#include "core/adapter/provenance.h"
+#include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
@@ -13,16 +15,6 @@
 #include "core/probes/results.h"
 
 // --- strengths -----------------------------------------------------------------------------------
-
-// True if both paths name the same existing file.
-static bool same_file(const char *a, const char *b)
-{
-    char *x = realpath(a, NULL), *y = realpath(b, NULL);
-    const bool same = !strcmp(a, b) || (x && y && !strcmp(x, y));
-    free(x);
-    free(y);
-    return same;
-}
 
 // True if `name` is the name of the entry's file, without folder and ending.
 static bool has_name(const struct file_factor *f, const char *name)
@@ -44,7 +36,7 @@ static int find_file(const struct file_factor *list, size_t count, const char *n
     int64_t found = 0;
     *at = -1;
     for (size_t i = 0; i < count; i++)
-        if (same_file(list[i].path, path)) {
+        if (file_same(list[i].path, path)) {
             *at = (int64_t)i;
             return 0;
         }
@@ -98,10 +90,11 @@ static int list(struct shell *shell)
     struct table_builder t;
     struct file_factor *files =
         file_factors(settings_text(engine_settings(shell->engine), "steer.vectors"), &count);
-    if (!count)
+    if (!count) {
         sinks_text(shell->sinks, "no steering vector is in use: /steer NAME STRENGTH");
-    else
-        table_begin(&t, "steer", "name|strength#|layers|made as|file");
+        return 0;
+    }
+    table_begin(&t, "steer", "name|strength#|layers|made as|file");
     for (size_t i = 0; i < count; i++) {
         struct steer_about about;
         struct err why;
@@ -115,7 +108,7 @@ static int list(struct shell *shell)
         free(name);
         steer_about_release(&about);
     }
-    if (count) table_emit(&t, shell->sinks);
+    table_emit(&t, shell->sinks);
     file_factors_free(files, count);
     return 0;
 }
@@ -147,13 +140,12 @@ static const struct option_row make_rows[] = {
     { "NAME", NULL, "the name of the vector", OPTION_TEXT, AT(name) },
     { "--plus", "FILE",
       "samples of the behaviour that a positive strength increases: a data set (.json, .jsonl; "
-      "with pictures), "
-      "or a text with one question per line",
+      "with pictures), or a text with one question per line",
       OPTION_TEXT, AT(request.plus) },
     { "--minus", "FILE", "samples of the opposite", OPTION_TEXT, AT(request.minus) },
     { "--layer", "L",
-      "layer whose output is compared and changed: one (default: the middle "
-      "layer), a list such as 3,8-15, or all",
+      "layer whose output is compared and changed: one (default: the middle layer), a list such "
+      "as 3,8-15, or all",
       OPTION_TEXT, AT(request.layers) },
     { "--method", "mean|pca",
       "mean (default): difference of the mean hidden states; pca: first principal component of the "
@@ -216,10 +208,14 @@ static int make_file(struct shell *shell, const struct make_options *o, const ch
 {
     static const char position[] = "last position of the prompt";
     struct directions d;
-    if (engine_identify(shell->engine, err) < 0 ||
-        engine_directions(shell->engine, &o->request, &d, err) < 0)
+    struct provenance from;
+    if (engine_directions(shell->engine, &o->request, &d, &from, err) < 0) {
+        provenance_release(&from);
         return -1;
+    }
+    char *state = provenance_state(&from);
     const struct steer_source source = { .model = engine_checkpoint(shell->engine)->weights,
+                                         .state = state,
                                          .family = engine_family_name(shell->engine),
                                          .method =
                                              o->request.method == DIRECTION_PCA ? "pca" : "mean",
@@ -235,6 +231,8 @@ static int make_file(struct shell *shell, const struct make_options *o, const ch
                      "uses it",
                      path, (long long)d.plus, (long long)d.minus, position, o->name);
     }
+    free(state);
+    provenance_release(&from);
     directions_release(&d);
     return status;
 }
@@ -279,9 +277,10 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     char *path = steer_path(argv[0]);
     const int status = steer_about(&about, path, err);
     if (status == 0) {
-        sinks_text(shell->sinks, "%s: layers %s, width %lld, %s, weights %.12s", path, about.layers,
-                   (long long)about.width, *about.source ? about.source : "origin unknown",
-                   *about.model ? about.model : "unknown");
+        sinks_text(
+            shell->sinks, "%s: layers %s, width %lld, %s, weights %.12s%s%s", path, about.layers,
+            (long long)about.width, *about.source ? about.source : "origin unknown",
+            *about.model ? about.model : "unknown", *about.state ? ", with " : "", about.state);
         steer_about_release(&about);
     }
     free(path);

@@ -216,9 +216,10 @@ int engine_measure_as(struct engine *e, const struct model *model, const struct 
                       struct results *results, struct err *err);
 
 // Makes steering vectors (core/probes/directions.h) with the current settings and methods, but
-// without steering. Conversation and cache are unchanged.
+// without steering. Conversation and cache are unchanged. *from: the provenance of the compared
+// states; release it also after a failure.
 int engine_directions(struct engine *e, const struct directions_request *request,
-                      struct directions *directions, struct err *err);
+                      struct directions *directions, struct provenance *from, struct err *err);
 
 // Makes the next prefill (and its answer) write the tensors that match `patterns` to a safetensors
 // file.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/adapter/provenance.h"
 #include "core/base/clock.h"
 #include "core/engine/engine_parts.h"
 #include "core/graph/arena.h"
@@ -115,11 +116,17 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
 }
 
 int engine_directions(struct engine *e, const struct directions_request *request,
-                      struct directions *directions, struct err *err)
+                      struct directions *directions, struct provenance *from, struct err *err)
 {
+    *from = (struct provenance){ 0 };
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
+    if (engine_identify(e, err) < 0) return -1;
     struct settings *s = settings_copy(e->settings);
     settings_reset(s, "steer.vectors");
+    const struct provenance_env env = {
+        .model = e->model, .adapter = e->adapters.active, .backend = e->backend, .settings = s
+    };
+    provenance_of(from, &env, STALE_SEEN); // settings that change hidden states
     const struct measuring m = { .model = e->model,
                                  .backend = e->backend,
                                  .settings = s,

@@ -27,6 +27,7 @@ int steer_read(const char *path, double factor, int64_t layers, int64_t width, f
 // Provenance of a new file; goes into its metadata. NULL: unknown.
 struct steer_source {
     const char *model;    // hash of the weights
+    const char *state;    // adapter and settings, as provenance_state gives them; "": defaults
     const char *family;   // GGUF: controlvector.model_hint
     const char *method;   // "mean", "pca"
     const char *position; // position of the compared states
@@ -45,6 +46,7 @@ struct steer_about {
     char *layers; // "4" or "1,2,3"
     char *source; // "mean of 20 and 20 samples at the last position of the prompt"; "": unknown
     char *model;  // hash of the weights; "": unknown
+    char *state;  // adapter and settings of the compared states; "": unknown or defaults
 };
 
 int steer_about(struct steer_about *a, const char *path, struct err *err);

@@ -209,6 +209,7 @@ static int write_gguf(const char *path, const struct vectors *v, const struct st
     gguf_writer_text(w, "controlvector.model_hint", s->family ? s->family : "");
     gguf_writer_u32(w, "controlvector.layer_count", v->count);
     if (s->model) gguf_writer_text(w, "controlvector.model", s->model);
+    if (s->state) gguf_writer_text(w, "controlvector.state", s->state);
     if (s->method) gguf_writer_text(w, "controlvector.method", s->method);
     if (s->position) gguf_writer_text(w, "controlvector.position", s->position);
     if (s->plus) gguf_writer_text(w, "controlvector.plus", plus);
@@ -235,6 +236,7 @@ static int write_safetensors(const char *path, const struct vectors *v,
     char *plus = number_text(s->plus), *minus = number_text(s->minus);
     if (s->family) safetensors_writer_metadata(w, "model_hint", s->family);
     if (s->model) safetensors_writer_metadata(w, "model", s->model);
+    if (s->state) safetensors_writer_metadata(w, "state", s->state);
     if (s->method) safetensors_writer_metadata(w, "method", s->method);
     if (s->position) safetensors_writer_metadata(w, "position", s->position);
     if (s->plus) safetensors_writer_metadata(w, "plus", plus);
@@ -284,6 +286,7 @@ static int64_t count_of(const struct file *f, const char *key)
 static struct steer_source source_of(const struct file *f)
 {
     return (struct steer_source){ .model = file_text(f, "model"),
+                                  .state = file_text(f, "state"),
                                   .family = file_text(f, "model_hint"),
                                   .method = file_text(f, "method"),
                                   .position = file_text(f, "position"),
@@ -331,6 +334,7 @@ int steer_about(struct steer_about *a, const char *path, struct err *err)
         a->width = d.width;
         a->layers = buf_take(&b);
         a->model = xstrdup(s.model ? s.model : "");
+        a->state = xstrdup(s.state ? s.state : "");
         a->source = s.method ? xasprintf("%s of %lld and %lld samples at the %s", s.method,
                                          (long long)s.plus, (long long)s.minus,
                                          s.position ? s.position : "?")
@@ -346,6 +350,7 @@ void steer_about_release(struct steer_about *a)
     free(a->layers);
     free(a->source);
     free(a->model);
+    free(a->state);
 }
 
 // --- names ---------------------------------------------------------------------------------------

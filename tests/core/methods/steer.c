@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include "core/adapter/provenance.h"
 #include "core/base/mem.h"
 #include "core/files/gguf_write.h"
 #include "core/methods/method.h"
@@ -27,8 +28,8 @@ static void write_vectors(const char *to, const int *list, int count, int64_t wi
         for (int64_t k = 0; k < width; k++)
             x[list[i] * width + k] = (float)sin((double)k + list[i]);
     }
-    must(steer_write(to, x, there, MOST, width, &(struct steer_source){ .method = "mean" }, &err),
-         &err);
+    const struct steer_source source = { .method = "mean", .state = "adapter=a@1" };
+    must(steer_write(to, x, there, MOST, width, &source, &err), &err);
     free(x);
 }
 
@@ -215,6 +216,7 @@ static void files_are_read_and_written(void **state)
     for (int i = 0; i < LAYERS * WIDTH; i++) assert_true(a[i] == 0);
     must(steer_about(&about, other, &err), &err);
     assert_string_equal(about.layers, "1,3");
+    assert_string_equal(about.state, "adapter=a@1");
     assert_int_equal(about.width, WIDTH);
     steer_about_release(&about);
     unlink(path);
@@ -295,6 +297,9 @@ static void files_of_another_model_are_refused(void **state)
     write_one("direction.1", DTYPE_F32, 1, &width, 3e38f);
     snprintf(value, sizeof value, "%s=1e6", path);
     expect(refused(&g, value), "layer 1 exceeds f32 (1000000 x '");
+    char twice[700];
+    snprintf(twice, sizeof twice, "%s=1,%s/./v.safetensors=1", path, folder);
+    expect(refused(&g, twice), "name each file once");
     unlink(path);
     static const char *const spelled[] = { "x",     "x=",    "=2",      "x=1,",
                                            "x=nan", "x=1e9", "x=1,x=2", "x=2y" };
@@ -332,6 +337,62 @@ static void vectors_are_computed(void **state)
                 fabs((double)v[1] - up * (double)v[0]) < 1e-6);
     assert_int_equal(direction_compute(DIRECTION_MEAN, plus, 2, plus, 2, 2, v, &err), -1);
     expect(err.text, "do not differ");
+}
+
+// The vector of one sample each is the difference of the dumped states of the last positions, also
+// while other vectors steer; the provenance then has no steering.
+static void states_equal_a_dump(void **state)
+{
+    static const char *const questions[] = { "what is this?", "describe it" };
+    char file[2][320];
+    struct golden g;
+    struct err err = { 0 };
+    struct directions d;
+    struct provenance from;
+    golden_open(&g, "llava-1.5");
+    const int64_t width = engine_model(g.engine)->decoder.config.hidden;
+    float *want = xcalloc((size_t)width, sizeof *want);
+    set(&g, "sample.max_tokens", "1");
+    for (int i = 0; i < 2; i++) {
+        snprintf(file[i], sizeof file[i], "%s/%d.json", folder, i);
+        FILE *f = fopen(file[i], "w");
+        assert_non_null(f);
+        fprintf(f,
+                "[{\"image\": \"scene.png\", \"conversations\": [{\"from\": \"human\", "
+                "\"value\": \"<image>\\n%s\"}]}]",
+                questions[i]);
+        fclose(f);
+        engine_clear(g.engine);
+        must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+        must(engine_dump(g.engine, "layer.2.in", g.dump, &err), &err);
+        must(engine_ask(g.engine, questions[i], &err), &err);
+        struct safetensors *dump = safetensors_open(g.dump, &err);
+        assert_non_null(dump);
+        const struct safetensor *h = safetensors_find(dump, "layer.2.in");
+        assert_int_equal(h->shape[1], width);
+        const float *last = (const float *)h->data + (h->shape[0] - 1) * width;
+        for (int64_t k = 0; k < width; k++)
+            want[k] = i ? (float)((double)want[k] - (double)last[k]) : last[k];
+        safetensors_close(dump);
+    }
+    write_vectors(path, (int[]){ 0 }, 1, width);
+    set_vectors(&g, path, "40");
+    const struct directions_request request = { .plus = file[0],
+                                                .minus = file[1],
+                                                .images = "tests/goldens/pictures",
+                                                .layers = "1",
+                                                .limit = 100 };
+    must(engine_directions(g.engine, &request, &d, &from, &err), &err);
+    for (int64_t l = 0; l < d.layers; l++) assert_int_equal(d.there[l], l == 1);
+    assert_memory_equal(d.vectors + width, want, (size_t)width * sizeof *want);
+    assert_non_null(provenance_value(&from, "model"));
+    assert_null(provenance_value(&from, "steer.vectors"));
+    provenance_release(&from);
+    directions_release(&d);
+    free(want);
+    golden_close(&g);
+    for (int i = 0; i < 2; i++) unlink(file[i]);
+    unlink(path);
 }
 
 // Steering costs D FLOPs in each row that it changes. It does not act in training.
@@ -375,6 +436,7 @@ int main(void)
         cmocka_unit_test(a_replaced_file_is_used),
         cmocka_unit_test(files_of_another_model_are_refused),
         cmocka_unit_test(vectors_are_computed),
+        cmocka_unit_test(states_equal_a_dump),
         cmocka_unit_test(costs_are_counted),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
