@@ -24,35 +24,44 @@ enum { TEXT_MOST = 64 << 20, ROUNDS = 20000 };
 
 // States of a file's samples: rows of each chosen layer.
 struct states {
-    const bool *layers; // [L]
+    const bool *layers; // [L] the chosen ones
     int64_t layer_count, width;
     int64_t count, capacity; // samples
     float **list;            // [L] -> [capacity, D]; NULL: the layer is not chosen
 };
 
-// Allocates the states of `capacity` samples in the chosen layers. Keeps them all: the share of
+// Allocates the states of one file. Returns false if memory is short.
+static bool states_init(struct states *s, const struct directions *d, int64_t capacity)
+{
+    bool fits = true;
+    *s = (struct states){ .layers = d->there,
+                          .layer_count = d->layers,
+                          .width = d->width,
+                          .capacity = capacity,
+                          .list = xcalloc((size_t)d->layers + 1, sizeof *s->list) };
+    for (int64_t l = 0; l < d->layers && fits; l++)
+        if (d->there[l])
+            fits = (s->list[l] = calloc((size_t)capacity, (size_t)d->width * sizeof **s->list));
+    return fits;
+}
+
+// Allocates the states of both files' samples in the layers `there`, all at once: the share of
 // separated samples needs them once the vector is known.
-static int states_init(struct states *s, const bool *layers, int64_t layer_count, int64_t width,
-                       int64_t capacity, struct err *err)
+static int states_new(struct states side[2], const struct directions *d, const int64_t count[2],
+                      struct err *err)
 {
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    const double bytes = (double)capacity * (double)width * (double)sizeof **s->list;
     int64_t chosen = 0;
-    *s = (struct states){
-        .layers = layers, .layer_count = layer_count, .width = width, .capacity = capacity
-    };
-    s->list = xcalloc((size_t)layer_count + 1, sizeof *s->list);
-    for (int64_t l = 0; l < layer_count; l++) chosen += layers[l];
-    bool fits = bytes * (double)chosen < machine;
-    for (int64_t l = 0; l < layer_count && fits; l++)
-        if (layers[l])
-            fits = (s->list[l] = calloc((size_t)capacity, (size_t)width * sizeof **s->list));
+    for (int64_t l = 0; l < d->layers; l++) chosen += d->there[l];
+    const double bytes = ((double)count[0] + (double)count[1]) * (double)chosen * (double)d->width *
+                         (double)sizeof **side->list;
+    bool fits = bytes < machine;
+    for (int i = 0; i < 2 && fits; i++) fits = states_init(&side[i], d, count[i]);
     if (fits) return 0;
     return err_set(err,
                    "the states of %lld samples in %lld layers need %.1f GB of the machine's %.1f: "
                    "use a smaller --limit or fewer layers",
-                   (long long)capacity, (long long)chosen, bytes * (double)chosen / 1e9,
-                   machine / 1e9);
+                   (long long)(count[0] + count[1]), (long long)chosen, bytes / 1e9, machine / 1e9);
 }
 
 static void states_release(struct states *s)
@@ -201,9 +210,9 @@ static int show(const struct source *s, struct conversation *c, int64_t i, struc
     return 0;
 }
 
-// Runs a pass for each sample of the file.
+// Runs a pass for each of the file's first samples, as many as `to` holds.
 static int read_states(const struct measuring *m, const struct source *from, int64_t done,
-                       int64_t all, int64_t limit, struct states *to, struct err *err)
+                       int64_t all, struct states *to, struct err *err)
 {
     struct measuring with = *m;
     struct probe_options options = probe_defaults;
@@ -215,7 +224,7 @@ static int read_states(const struct measuring *m, const struct source *from, int
     with.data = to;
     conversation_init(&c, m->backend);
     conversation_set_model(&c, m->model);
-    for (int64_t i = 0; i < from->count && i < limit && status == 0; i++) {
+    for (int64_t i = 0; i < to->capacity && status == 0; i++) {
         struct results none = { 0 };
         if (m->sinks) sinks_progress(m->sinks, &pace, "measuring", (double)(done + i), (double)all);
         status = show(from, &c, i, err);
@@ -357,9 +366,8 @@ static void describe(struct directions *d, int64_t layer, const float *const x[2
                      const int64_t count[2])
 {
     const float *v = d->vectors + layer * d->width;
-    double norm = 0, mean[2] = { 0 }, right = 0;
-    for (int64_t k = 0; k < d->width; k++) norm += (double)v[k] * (double)v[k];
-    d->norm[layer] = sqrt(norm);
+    double mean[2] = { 0 }, right = 0;
+    d->norm[layer] = rows_norm(v, d->width);
     for (int pass = 0; pass < 2; pass++)
         for (int side = 0; side < 2; side++)
             for (int64_t i = 0; i < count[side]; i++) {
@@ -417,17 +425,15 @@ int directions_make(const struct measuring *m, const struct directions_request *
     for (int i = 0; i < 2 && status == 0; i++) {
         status = source_open(&source[i], paths[i], request->images, err);
         count[i] = source[i].count < request->limit ? source[i].count : request->limit;
-        if (status == 0)
-            status = states_init(&side[i], d->there, c->layers, c->hidden, count[i], err);
     }
     if (status == 0 && request->method == DIRECTION_PCA && count[0] != count[1])
         status = err_set(err,
                          "--method pca compares pairs of samples, but '%s' has %lld and '%s' has "
                          "%lld: give both files the same number of samples, or use --method mean",
                          request->plus, (long long)count[0], request->minus, (long long)count[1]);
+    if (status == 0) status = states_new(side, d, count, err);
     for (int i = 0; i < 2 && status == 0; i++)
-        status = read_states(m, &source[i], i ? count[0] : 0, count[0] + count[1], request->limit,
-                             &side[i], err);
+        status = read_states(m, &source[i], i ? count[0] : 0, count[0] + count[1], &side[i], err);
     if (status == 0) status = compute(side, request->method, d, err);
     d->plus = side[0].count;
     d->minus = side[1].count;

@@ -51,7 +51,8 @@ int directions_make(const struct measuring *m, const struct directions_request *
                     struct directions *d, struct err *err);
 void directions_release(struct directions *d);
 // Computes the vector [D] of one layer from the states [plus,D] and [minus,D] in double precision.
-// DIRECTION_PCA needs as many of both. -1 if the states do not differ.
+// DIRECTION_PCA needs the same number of both. -1 if the states do not differ, or if
+// DIRECTION_PCA does not converge.
 int direction_compute(enum direction_method method, const float *plus, int64_t plus_count,
                       const float *minus, int64_t minus_count, int64_t width, float *vector,
                       struct err *err);
