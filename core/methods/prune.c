@@ -138,9 +138,10 @@ static bool may_drop(const struct prune *p)
     return some;
 }
 
-// A prefill can continue from cached rows whose h[K+1] is stored, unless the later layers need more
-// than that: Gemma 4's begin at the first row. In dynamic mode a prompt cannot
-// reuse rows of an answer, because these attended to selected tokens only.
+// A prefill can continue from cached rows whose h[K+1] is stored. Models whose layers have inputs
+// of their own (Gemma 4) start again at the first row if a stage may drop tokens, because these
+// inputs are not stored. In dynamic mode a prompt cannot reuse rows of an answer, because these
+// attended to selected tokens only.
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
@@ -149,7 +150,6 @@ static int64_t prune_reusable(void *state, const struct sequence *cached, int64_
     // True if this process computes layer K of the first stage, and so stores h[K+1].
     const bool here = first == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, first);
     int64_t limit = here ? p->residual_rows : rows;
-    // The layers' own inputs of cached rows are not stored.
     if (d->config.layer_input && first != PRUNE_INPUT && may_drop(p)) limit = 0;
     if (p->dynamic)
         limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
