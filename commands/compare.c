@@ -193,7 +193,7 @@ static int compare_question(struct asking *a, struct err *err)
     results_show(&r, a->shell->sinks);
     show_steps(a, &c);
     compare_results_steps(&r, &c);
-    results_emit(&r, "compare", NULL, a->shell->sinks);
+    results_emit(&r, "compare", NULL, false, a->shell->sinks);
     const int status = a->csv ? write_steps(a, &c, err) : 0;
     results_release(&r);
     comparison_release(&c);
@@ -232,7 +232,7 @@ static void show_data(const struct asking *a, const struct compared_data *d)
     results_show(&r, a->shell->sinks);
     show_changed(a, d);
     compare_data_results_questions(&r, d);
-    results_emit(&r, "compare", NULL, a->shell->sinks);
+    results_emit(&r, "compare", NULL, false, a->shell->sinks);
     results_release(&r);
 }
 

@@ -14,7 +14,7 @@ static int memory_run(struct shell *shell, int argc, char **argv, struct err *er
     if (options_parse(options, &csv, argc, argv, err) < 0) return -1;
     engine_memory(shell->engine, &r);
     results_show(&r, shell->sinks);
-    results_emit(&r, "memory", NULL, shell->sinks);
+    results_emit(&r, "memory", NULL, false, shell->sinks);
     const int status = csv ? results_write_csv(&r, csv, shell->sinks, err) : 0;
     results_release(&r);
     return status;

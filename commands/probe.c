@@ -510,7 +510,8 @@ static char *kept_word(const char *word, bool path)
     const char *equals = strchr(word, '=');
     if (equals && !path) {
         char *key = xstrndup(word, (size_t)(equals - word));
-        char *value = settings_stored(key, equals + 1);
+        char *folder = strcmp(key, "model") ? NULL : realpath(equals + 1, NULL);
+        char *value = folder ? folder : settings_stored(key, equals + 1);
         char *kept = xasprintf("%s=%s", key, value);
         free(key);
         free(value);
@@ -523,8 +524,9 @@ static char *kept_word(const char *word, bool path)
 char *shell_kept_words(const struct shell *shell, int argc, char **argv)
 {
     static const char *const outputs[] = { "--csv", "--figure", "--png", "--film", NULL };
-    static const char *const inputs[] = { "--data",        "--images", "--objects", "--mask",
-                                          "--checkpoints", "--plus",   "--minus",   NULL };
+    static const char *const inputs[] = { "--data", "--images", "--objects",
+                                          "--mask", "--others", "--checkpoints",
+                                          "--plus", "--minus",  NULL };
     if (!shell->typed) return NULL;
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, cJSON_CreateString(shell->running->name));
@@ -552,7 +554,7 @@ static int give(const struct shell *shell, const struct measurement *w, const st
                 const char *words, struct err *err)
 {
     show(shell, w, r);
-    results_emit(r, w->request.probe->name, words, shell->sinks);
+    results_emit(r, w->request.probe->name, words, false, shell->sinks);
     if (w->csv && results_write_csv(r, w->csv, shell->sinks, err) < 0) return -1;
     if (w->figure && write_figures(shell, w, r, err) < 0) return -1;
     return w->film ? film_of_answer(shell, &w->request, w->film, err) : 0;

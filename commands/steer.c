@@ -197,7 +197,7 @@ static void show_made(const struct shell *shell, const struct directions *d, con
     words[argc + 1] = once;
     char *kept = shell_kept_words(shell, argc + 2, words);
     results_show(&r, shell->sinks);
-    results_emit(&r, "steer", kept, shell->sinks);
+    results_emit(&r, "steer", kept, true, shell->sinks);
     free(kept);
     free(words);
     results_release(&r);

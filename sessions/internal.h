@@ -180,8 +180,6 @@ struct saved {
 // damaged.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
-// True if a command line (its words as JSON) has one of these words.
-bool saved_words_have(const char *words, const char *const *options);
 // Returns the bytes of a picture's file: from the database, else from the file if it is unchanged.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);

@@ -150,8 +150,10 @@ static int read_answer(struct store *s, const struct saved *saved, int64_t messa
     return status;
 }
 
-bool saved_words_have(const char *words, const char *const *options)
+// True if a command line (its words as JSON) measures files instead of the conversation.
+static bool measures_files(const char *words)
 {
+    static const char *const options[] = { "--data", "--plus", NULL };
     const cJSON *word;
     cJSON *list = json_parse(words, strlen(words), "command", NULL);
     bool found = false;
@@ -179,8 +181,6 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
 
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
-    // Options with which a command measures files instead of the conversation.
-    static const char *const apart[] = { "--data", "--plus", NULL };
     // Column 0 is enum saved_kind. Includes replaced system messages, because a replay needs them.
     // A setting that changed in the middle of an undone answer changes at the start of the next
     // answer.
@@ -217,7 +217,7 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         e->arithmetic = column_text(q, 10);
         if (e->kind == SAVED_COMMAND) {
             e->undone = e->tokens;
-            e->apart = saved_words_have(e->value, apart);
+            e->apart = measures_files(e->value);
             e->tokens = 0;
         }
         if (e->tokens < 0) status = damaged(s, saved, "a setting change at a negative token", err);

@@ -393,7 +393,6 @@ static void add_model(struct store *s)
     s->pending[s->pending_count - 1].arithmetic = xstrdup(s->arithmetic);
 }
 
-// Adds the entries that start a session: its name, and the state at its first message.
 // Adds the settings that name files with factors, or all others.
 static void add_settings(struct store *s, bool factors)
 {
@@ -404,6 +403,8 @@ static void add_settings(struct store *s, bool factors)
     }
 }
 
+// Adds the entries that start a session: its name, and the state at its first message. Commands
+// that make files precede the settings that name these files.
 static void begin(struct store *s, const char *words)
 {
     s->begun = true;
@@ -569,8 +570,6 @@ void store_note_model(struct store *s)
 // Events of a resume are already stored; only the current model and settings are tracked.
 static bool take_event(struct store *s, const struct event *e)
 {
-    // The option of commands that make a file unless it exists.
-    static const char *const once[] = { "--once", NULL };
     switch (e->kind) {
     case EVENT_SETTING:
         if (e->key && e->value && track_setting(s, e->key, settings_stored(e->key, e->value)) &&
@@ -616,7 +615,7 @@ static bool take_event(struct store *s, const struct event *e)
             return false;
         }
         add_pair(s, ENTRY_RESULT, e->key, e->text);
-        if (e->value && saved_words_have(e->value, once)) names_add(&s->makers, e->value, NULL);
+        if (e->value && e->ok) names_add(&s->makers, e->value, NULL);
         if (e->value && s->begun) add_pair(s, ENTRY_COMMAND, NULL, e->value);
         return true;
     case EVENT_ANSWERING: answer_lock_mark(s, e->ok); return false;

@@ -61,7 +61,8 @@ enum event_kind {
     EVENT_UNDO,      // count: number of messages removed from the end
     EVENT_CLEAR,     // the conversation was cleared
     EVENT_MEASURED,  // key = name of a measurement, text = its tables and maps as JSON; value = the
-                     // words of the command line that repeats it, as a JSON list; NULL: none
+                     // words of the command line that repeats it, as a JSON list; NULL: none; ok:
+                     // the line makes a file that later settings may name (a steering vector)
     EVENT_ANSWERING, // ok: true when an answer starts, false when it has ended
     // Emitted by jobs (core/jobs/job.h):
     EVENT_METRIC, // key = series, count = step, real = value

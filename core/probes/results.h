@@ -205,9 +205,9 @@ bool results_share_unit(const struct result_table *t, int a, int b);
 
 // Appends JSON as the session database stores it; results_read fills an empty `r` from such JSON.
 void results_json(const struct results *r, struct buf *b);
-// Emits the results as those of the command `key`; the session database stores them. `words`: as
-// in EVENT_MEASURED.
-void results_emit(const struct results *r, const char *key, const char *words,
+// Emits the results as those of the command `key`; the session database stores them. `words`, and
+// `makes` (its `ok`): as in EVENT_MEASURED.
+void results_emit(const struct results *r, const char *key, const char *words, bool makes,
                   const struct sinks *sinks);
 int results_read(struct results *r, const char *json, struct err *err);
 

@@ -316,13 +316,15 @@ void results_json(const struct results *r, struct buf *b)
     buf_puts(b, "]}");
 }
 
-void results_emit(const struct results *r, const char *key, const char *words,
+void results_emit(const struct results *r, const char *key, const char *words, bool makes,
                   const struct sinks *sinks)
 {
     struct buf json = { 0 };
     results_json(r, &json);
-    sinks_emit(sinks, &(struct event){
-                          .kind = EVENT_MEASURED, .key = key, .text = json.data, .value = words });
+    sinks_emit(
+        sinks,
+        &(struct event){
+            .kind = EVENT_MEASURED, .key = key, .text = json.data, .value = words, .ok = makes });
     buf_release(&json);
 }
 

@@ -204,6 +204,12 @@ static void measured(const char *words)
     tell(&(struct event){ .kind = EVENT_MEASURED, .key = "lens", .text = "{}", .value = words });
 }
 
+static void made(const char *words)
+{
+    tell(&(struct event){
+        .kind = EVENT_MEASURED, .key = "steer", .text = "{}", .value = words, .ok = true });
+}
+
 // Measurements are repeated where they were made: after an answer, or after a question without an
 // answer; not if their messages were undone. A fork has them too.
 static void test_measurements(void **state)
@@ -265,12 +271,14 @@ static void test_makers(void **state)
     struct store *s = open_store();
     set("steer.vectors", "/v=2");
     set("sample.top_k", "7");
-    measured("[\"steer\",\"make\",\"/v\",\"--plus\",\"/a\",\"--once\"]");
+    measured("[\"lens\",\"--word\",\"--once\"]"); // makes no file
+    made("[\"steer\",\"make\",\"/v\",\"--plus\",\"/a\",\"--once\"]");
     for (int i = 0; i < 2; i++) {
         say(ROLE_USER, "one");
         reply("1");
         char *text = export_commands(s, i ? "y" : "x");
         assert_contains(text, want);
+        assert_null(strstr(text, "/lens"));
         free(text);
         tell(&(struct event){ .kind = EVENT_CLEAR });
     }
