@@ -12,6 +12,7 @@
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
+#include "core/data/notices.h"
 #include "core/positions/positions.h"
 #include "core/probes/kit.h"
 #include "core/probes/measure.h"
@@ -148,13 +149,15 @@ struct source {
     const char *path;
     bool data; // a data set; else lines of text
     struct dataset set;
-    char *text, **lines; // [count]
+    struct data_notices notices; // of a data set
+    char *text, **lines;         // [count]
     int64_t count;
 };
 
 static void source_release(struct source *s)
 {
     if (s->data) dataset_close(&s->set);
+    data_notices_release(&s->notices);
     free(s->lines);
     free(s->text);
 }
@@ -190,18 +193,26 @@ static int source_open(struct source *s, const char *path, const char *images, s
     return s->count ? 0 : err_set(err, "'%s' has no question: write one in each line", path);
 }
 
-// Makes the conversation's prompt from sample i.
-static int show(const struct source *s, struct conversation *c, int64_t i, struct err *err)
+// Makes the conversation's prompt from sample i of a data set.
+static int show_sample(struct source *s, const struct tokenizer *t, struct conversation *c,
+                       int64_t i, struct err *err)
 {
-    if (s->data) {
-        struct sample sample;
-        int status = dataset_read(&s->set, i, &sample, err);
-        if (status == 0)
-            status =
-                conversation_show(c, &s->set, &sample, dialogue_question(&sample.dialogue), err);
-        sample_release(&sample);
-        return status < 0 ? err_in(err, "'%s', sample #%lld", s->path, (long long)i) : 0;
+    struct sample sample;
+    int status = dataset_read(&s->set, i, &sample, err);
+    if (status == 0) {
+        status = conversation_show(c, &s->set, &sample, dialogue_question(&sample.dialogue), err);
+        data_notices_sample(&s->notices, t, &sample, DATA_PROMPT | DATA_UNUSED_CHOICES);
+        data_notices_shown(&s->notices, &sample.dialogue, c->pictures, c->picture_count);
     }
+    sample_release(&sample);
+    return status < 0 ? err_in(err, "'%s', sample #%lld", s->path, (long long)i) : 0;
+}
+
+// Makes the conversation's prompt from sample i.
+static int show(struct source *s, const struct tokenizer *t, struct conversation *c, int64_t i,
+                struct err *err)
+{
+    if (s->data) return show_sample(s, t, c, i, err);
     struct message m = { .role = ROLE_USER };
     message_add_text(&m, s->lines[i]);
     conversation_clear(c);
@@ -211,8 +222,8 @@ static int show(const struct source *s, struct conversation *c, int64_t i, struc
 }
 
 // Runs a pass for each of the file's first samples, as many as `to` holds.
-static int read_states(const struct measuring *m, const struct source *from, int64_t done,
-                       int64_t all, struct states *to, struct err *err)
+static int read_states(const struct measuring *m, struct source *from, int64_t done, int64_t all,
+                       struct states *to, struct err *err)
 {
     struct measuring with = *m;
     struct probe_options options = probe_defaults;
@@ -227,12 +238,15 @@ static int read_states(const struct measuring *m, const struct source *from, int
     for (int64_t i = 0; i < to->capacity && status == 0; i++) {
         struct results none = { 0 };
         if (m->sinks) sinks_progress(m->sinks, &pace, "measuring", (double)(done + i), (double)all);
-        status = show(from, &c, i, err);
+        status = show(from, m->model->tokenizer, &c, i, err);
         if (status == 0) status = measure(&with, &c, &reading_probe, &none, err);
         results_release(&none);
         if (status == 0 && m->cancel && atomic_load(m->cancel)) status = err_set(err, "stopped");
     }
     conversation_release(&c);
+    char *text = data_notices_text(&from->notices);
+    if (text && m->sinks) sinks_notice(m->sinks, "'%s': %s", from->path, text);
+    free(text);
     return status;
 }
 
@@ -424,6 +438,7 @@ int directions_make(const struct measuring *m, const struct directions_request *
     int64_t count[2] = { 0 };
     for (int i = 0; i < 2 && status == 0; i++) {
         status = source_open(&source[i], paths[i], request->images, err);
+        source[i].notices = data_notices_new(m->settings);
         count[i] = source[i].count < request->limit ? source[i].count : request->limit;
     }
     if (status == 0 && request->method == DIRECTION_PCA && count[0] != count[1])

@@ -118,12 +118,13 @@ E
 # Pictures: the vector moves the answer, and leaves it when it is removed; a session keeps the file.
 for side in plus minus; do
     [ $side = plus ] && q='Where is the red circle?' || q='What colour is the background?'
-    echo "[{\"image\": \"$root/demo/pictures/scene-1.png\", \"conversations\": [{\"from\": \"human\", \"value\": \"<image>\\n$q\"}]}]" >"$work/$side.json"
+    echo "[{\"tools\": 1, \"image\": \"$root/demo/pictures/scene-1.png\", \"conversations\": [{\"from\": \"human\", \"value\": \"<image>\\n$q\"}]}]" >"$work/$side.json"
 done
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'What colour is the background?' \
     "/steer make $work/p --plus=$work/plus.json --minus $work/minus.json --layer 6" "/steer $work/p 1" /regen \
     "/steer $work/p 0" /regen "/steer $work/p 1" "/session rename s"
 check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
+check_has "keys that nothing reads" 'select(.event == "notice").text' "'$work/plus.json': not used: \"tools\" (1 sample)"
 check "the vector changes the answer, and leaves it" 'select(.event == "answer").text | ltrimstr(" ")' "grey
 middle
 grey"
