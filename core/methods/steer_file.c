@@ -1,6 +1,6 @@
 // core/methods/steer_file.c -- files of steering vectors: safetensors, and llama.cpp's control
 // vectors (GGUF, general.architecture "controlvector").
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -164,9 +164,36 @@ int steer_read(const char *path, double factor, int64_t layers, int64_t width, f
 
 // --- writing -------------------------------------------------------------------------------------
 
-static char *number_text(int64_t n)
+// Writes what is known of the source with put(writer, key, value).
+static void put_source(const struct steer_source *s, void *writer,
+                       void (*put)(void *writer, const char *key, const char *value))
 {
-    return xasprintf("%lld", (long long)n);
+    char plus[24], minus[24];
+    snprintf(plus, sizeof plus, "%lld", (long long)s->plus);
+    snprintf(minus, sizeof minus, "%lld", (long long)s->minus);
+    const char *const pairs[][2] = {
+        { "model_hint", s->family },
+        { "model", s->model },
+        { "state", s->state },
+        { "method", s->method },
+        { "position", s->position },
+        { "plus", s->plus ? plus : NULL },
+        { "minus", s->minus ? minus : NULL },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i][1]) put(writer, pairs[i][0], pairs[i][1]);
+}
+
+static void put_gguf(void *writer, const char *key, const char *value)
+{
+    char *name = xasprintf("controlvector.%s", key);
+    gguf_writer_text(writer, name, value);
+    free(name);
+}
+
+static void put_safetensors(void *writer, const char *key, const char *value)
+{
+    safetensors_writer_metadata(writer, key, value);
 }
 
 // Vectors to write, in the order of their layers.
@@ -204,18 +231,10 @@ static int write_gguf(const char *path, const struct vectors *v, const struct st
                        "at layer 1; use a .safetensors file",
                        path);
     struct gguf_writer *w = gguf_writer_new(path);
-    char *plus = number_text(s->plus), *minus = number_text(s->minus);
     gguf_writer_text(w, "general.architecture", "controlvector");
-    gguf_writer_text(w, "controlvector.model_hint", s->family ? s->family : "");
     gguf_writer_u32(w, "controlvector.layer_count", v->count);
-    if (s->model) gguf_writer_text(w, "controlvector.model", s->model);
-    if (s->state) gguf_writer_text(w, "controlvector.state", s->state);
-    if (s->method) gguf_writer_text(w, "controlvector.method", s->method);
-    if (s->position) gguf_writer_text(w, "controlvector.position", s->position);
-    if (s->plus) gguf_writer_text(w, "controlvector.plus", plus);
-    if (s->minus) gguf_writer_text(w, "controlvector.minus", minus);
-    free(plus);
-    free(minus);
+    if (!s->family) put_gguf(w, "model_hint", ""); // llama.cpp's files always have it
+    put_source(s, w, put_gguf);
     int status = 0;
     for (int64_t i = 0; i < v->count; i++) {
         char *name = xasprintf("%s%lld", prefix, (long long)v->layers[i]);
@@ -233,16 +252,7 @@ static int write_safetensors(const char *path, const struct vectors *v,
                              const struct steer_source *s, struct err *err)
 {
     struct safetensors_writer *w = safetensors_writer_new(path);
-    char *plus = number_text(s->plus), *minus = number_text(s->minus);
-    if (s->family) safetensors_writer_metadata(w, "model_hint", s->family);
-    if (s->model) safetensors_writer_metadata(w, "model", s->model);
-    if (s->state) safetensors_writer_metadata(w, "state", s->state);
-    if (s->method) safetensors_writer_metadata(w, "method", s->method);
-    if (s->position) safetensors_writer_metadata(w, "position", s->position);
-    if (s->plus) safetensors_writer_metadata(w, "plus", plus);
-    if (s->minus) safetensors_writer_metadata(w, "minus", minus);
-    free(plus);
-    free(minus);
+    put_source(s, w, put_safetensors);
     int status = 0;
     for (int64_t i = 0; i < v->count; i++) {
         char *name = xasprintf("%s%lld", prefix, (long long)v->layers[i]);
