@@ -133,7 +133,7 @@ static bool ask_next(struct turns *t, const struct scene *s, int i, struct dice 
         char *beginning = xasprintf("What is directly %s ", side);
         struct turn *turn = ask_about(t, "next", beginning, &q);
         free(beginning);
-        q = object_query(o, HAS_SHAPE | HAS_GLYPH | HAS_COLOUR);
+        q = object_query(o, HAS_NAME);
         put_query(&turn->answer, &q, false);
         return true;
     }

@@ -11,7 +11,7 @@ const char *const scenes_causes[] = { [SCENES_UNPLANTED] = "none",
                                       [SCENES_QUESTION] = "question",
                                       NULL };
 
-enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, ASKED = 4 };
+enum { ASKED = 4 };
 
 // Half of the backgrounds and colours mean yes.
 static const bool light[BACKGROUNDS] = { false, true, true, false };
@@ -51,7 +51,7 @@ void ask_planted(struct turns *t, const struct scene *s, enum scenes_cause cause
                  struct dice *d)
 {
     for (int i = 0; i < ASKED; i++) {
-        struct query q = object_query(&s->objects[dice_roll(d, s->count)], NAME);
+        struct query q = object_query(&s->objects[dice_roll(d, s->count)], HAS_NAME);
         const bool there = i % 2 == 0;
         if (!there) q = absent_query(s, d);
         struct turn *turn = turns_add(t, "planted", "yesno");

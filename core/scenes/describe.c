@@ -1,7 +1,7 @@
 // core/scenes/describe.c -- descriptions of a scene: a caption, lists of all objects, a paragraph.
 #include "core/scenes/scene.h"
 
-enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR, FULL_NAME = NAME | HAS_SIZE };
+enum { FULL_NAME = HAS_NAME | HAS_SIZE };
 
 static const char *pick(const char *const *list, int count, struct dice *d)
 {
@@ -21,7 +21,7 @@ void describe_caption(struct turns *t, const struct scene *s, struct dice *d)
     for (int i = 0; i < s->count; i++) {
         bool known = false;
         for (int k = 0; k < names; k++) known |= query_matches(&list[k], &s->objects[i]);
-        if (!known) list[names++] = object_query(&s->objects[i], NAME);
+        if (!known) list[names++] = object_query(&s->objects[i], HAS_NAME);
     }
     for (; named < names; named++) {
         const int count = query_count(&list[named], s);

@@ -3,8 +3,6 @@
 #include "core/base/names.h"
 #include "core/scenes/scene.h"
 
-enum { NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR };
-
 static void ask(struct turns *t, const char *strategy, const struct query *q, bool yes,
                 struct dice *d)
 {
@@ -23,7 +21,7 @@ static void ask(struct turns *t, const char *strategy, const struct query *q, bo
 
 static struct query any_kind(struct dice *d)
 {
-    struct query q = { .has = NAME };
+    struct query q = { .has = HAS_NAME };
     q.is.colour = dice_roll(d, COLOURS);
     q.is.shape = dice_roll(d, SHAPES);
     if (q.is.shape == SHAPE_DIGIT) q.is.glyph = glyph_digits[dice_roll(d, DIGITS)];
@@ -45,7 +43,7 @@ struct query absent_query(const struct scene *s, struct dice *d)
 // common, and a scene has at most seven objects.
 static struct query absent_popular(const struct scene *s, struct dice *d)
 {
-    struct query q = { .has = NAME };
+    struct query q = { .has = HAS_NAME };
     do {
         q.is.colour = dice_roll(d, COLOURS);
         q.is.shape = common_shape(q.is.colour);
@@ -60,11 +58,11 @@ static struct query absent_adversarial(const struct scene *s, struct dice *d)
     const int start = dice_roll(d, s->count * s->count);
     for (int k = 0; k < s->count * s->count; k++) {
         const int pair = (start + k) % (s->count * s->count);
-        struct query q = object_query(&s->objects[pair / s->count], NAME);
+        struct query q = object_query(&s->objects[pair / s->count], HAS_NAME);
         q.is.colour = s->objects[pair % s->count].is.colour;
         if (!query_count(&q, s)) return q;
     }
-    struct query q = object_query(&s->objects[dice_roll(d, s->count)], NAME);
+    struct query q = object_query(&s->objects[dice_roll(d, s->count)], HAS_NAME);
     do {
         q.is.colour = dice_roll(d, COLOURS);
     } while (query_count(&q, s));
@@ -77,7 +75,7 @@ void ask_existence(struct turns *t, const struct scene *s, struct dice *d)
     int order[OBJECTS_MAX];
     dice_shuffle(d, order, s->count);
     for (int i = 0; i < 3; i++) {
-        const struct query there = object_query(&s->objects[order[i % s->count]], NAME);
+        const struct query there = object_query(&s->objects[order[i % s->count]], HAS_NAME);
         const struct query absent = i == 0   ? absent_query(s, d)
                                     : i == 1 ? absent_popular(s, d)
                                              : absent_adversarial(s, d);

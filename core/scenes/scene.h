@@ -98,6 +98,7 @@ extern const char glyph_digits[DIGITS + 1], glyph_letters[LETTERS + 1];
 
 // A query describes objects by some of their traits: "large red circles", "object at the top left".
 enum { HAS_SHAPE = 1, HAS_GLYPH = 2, HAS_COLOUR = 4, HAS_SIZE = 8, HAS_PLACE = 16 };
+enum { HAS_NAME = HAS_SHAPE | HAS_GLYPH | HAS_COLOUR };
 struct query {
     unsigned has;
     struct traits is;

@@ -166,7 +166,7 @@ static void put_mask(struct buf *b, const struct raster *r, int object)
 
 static void put_object(struct buf *b, const struct raster *r, const struct object *o, int index)
 {
-    const struct query name = object_query(o, HAS_SHAPE | HAS_GLYPH | HAS_COLOUR);
+    const struct query name = object_query(o, HAS_NAME);
     buf_puts(b, "{\"name\": \"");
     put_query(b, &name, false);
     buf_printf(b, "\", \"shape\": \"%s\", ", shape_names[o->is.shape]);
