@@ -22,8 +22,8 @@ int method_trained(const struct method_env *env, const char *name, const struct 
 // the method releases it.
 int method_fill(const struct method_env *env, const char *name, struct tensor *t, double fresh,
                 double last, struct err *err);
-// Replaces `hash` ("": nothing was read yet) by the hash of a file's content as a method uses it.
-// Returns true if it was another content: the file was replaced under the same name, so the KV
+// Replaces `hash` ("": nothing was read yet) by the hash of these bytes, which a method read from a
+// file. Returns true if the hash changed: the file was replaced under the same name, so the KV
 // cache must not be reused.
 bool method_content_changed(const void *bytes, size_t size, char hash[HASH_HEX]);
 // Returns the root mean square of x [D], by which an RMSNorm divides.

@@ -37,7 +37,7 @@ const struct setting screen_settings[] = {
       .choices = graphics,
       .stale = STALE_NOTHING,
       .help = "Drawing of pictures and maps: terminal graphics (kitty, iTerm2, sixel), which auto "
-              "detects, or characters; words: only describes them (lines).",
+              "detects, or characters; words describes them instead (without the full screen).",
       .also = "sixel kitty iterm images blind screen reader braille accessibility" },
     { .key = "screen.layout",
       .type = SETTING_CHOICE,
