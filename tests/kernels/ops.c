@@ -2,33 +2,7 @@
 // in that file has a check.
 #include <unistd.h>
 
-#include "kernels/blocks.h"
-#include "tests/kernels/close.h"
-
-static const int64_t widths[] = { 1, 2, 7, 12, 16, 33, 64, 80, 131 };
-static const int64_t heights[] = { 1, 2, 3, 7, 33 };
-
-// Runs a check on each shape, including one that is large enough for several threads.
-static void each_shape(const struct backend *b,
-                       void (*check)(const struct backend *b, int64_t n, int64_t d))
-{
-    for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)
-        for (size_t j = 0; j < sizeof widths / sizeof *widths; j++) check(b, heights[i], widths[j]);
-    check(b, 131, 1027);
-    check(b, 0, 16);
-}
-
-// Compares and frees a result.
-static void finish(const struct backend *b, const char *op, struct tensor *y, double *want,
-                   double absolute, double relative)
-{
-    char what[128];
-    snprintf(what, sizeof what, "%s on %s [%d,%d]", op, b->describe(), (int)y->shape[0],
-             (int)y->shape[1]);
-    close_check(what, y->data, want, tensor_count(y), absolute, relative);
-    free(y->data);
-    free(want);
-}
+#include "tests/kernels/shapes.h"
 
 static void check_rmsnorm(const struct backend *b, int64_t n, int64_t d)
 {
@@ -330,63 +304,6 @@ static void check_widen(const struct backend *b, int64_t n, int64_t d)
         if (dtype == DTYPE_F16) check_rounded(b, &x);
         free(x.data);
     }
-}
-
-// Single rows of a quantized table, and the whole table.
-static void check_embedding_blocks(const struct backend *b, enum dtype dtype, int64_t d)
-{
-    enum { VOCAB = 5, ROWS = 70 }; // the table is widened in several pieces
-    struct tensor table = tensor_of(dtype, 2, VOCAB, d, 0),
-                  ids = tensor_of(DTYPE_I32, 1, ROWS, 0, 0);
-    struct tensor y = tensor_of(DTYPE_F32, 2, ROWS, d, 0),
-                  all = tensor_of(DTYPE_F32, 2, VOCAB, d, 0);
-    uint32_t seed = 5;
-    for (size_t i = 0; i < tensor_bytes(&table); i++) // no f16 scale is infinite or NaN
-        ((uint8_t *)table.data)[i] = (uint8_t)(fabsf(noise(&seed)) * 255) & 0xbb;
-    float *plain = malloc(tensor_bytes(&all));
-    double *want = doubles(ROWS * d), *value = doubles(VOCAB * d);
-    blocks_unpack(plain, table.data, dtype, VOCAB * d);
-    for (int64_t i = 0; i < VOCAB * d; i++) value[i] = plain[i];
-    for (int64_t i = 0; i < ROWS; i++) ((int32_t *)ids.data)[i] = (int32_t)(i * 3 % VOCAB);
-    for (int64_t i = 0; i < ROWS * d; i++) want[i] = value[i / d * 3 % VOCAB * d + i % d];
-    assert_int_equal(b->embedding(&y, &table, &ids), 0);
-    assert_int_equal(b->widen(&all, &table), 0);
-    finish(b, dtype_form(dtype).name, &y, want, 0, 0);
-    finish(b, dtype_form(dtype).name, &all, value, 0, 0);
-    free(plain);
-    free(table.data);
-    free(ids.data);
-}
-
-// A table in each dtype, at an address that is aligned to 2 bytes only.
-static void check_embedding(const struct backend *b, int64_t n, int64_t d)
-{
-    static const int64_t vocab = 19;
-    for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {
-        struct tensor table = { .dtype = (enum dtype)dtype, .rank = 2, .shape = { vocab, d } };
-        char *memory = malloc(tensor_bytes(&table) + 2);
-        table.data = memory + 2;
-        struct tensor ids = tensor_of(DTYPE_I32, 1, n, 0, 0), y = tensor_of(DTYPE_F32, 2, n, d, 0);
-        double *want = doubles(n * d), *value = doubles(vocab * d);
-        for (int64_t i = 0; i < vocab * d; i++) {
-            uint16_t h = (uint16_t)(i % 1000 + 0x3c00);
-            float f = (float)i;
-            value[i] = dtype == DTYPE_F32   ? (double)f
-                       : dtype == DTYPE_F16 ? half_value(h)
-                                            : bf16_value(h);
-            memcpy(memory + 2 + (size_t)i * dtype_size(table.dtype),
-                   dtype == DTYPE_F32 ? (void *)&f : &h, dtype_size(table.dtype));
-        }
-        for (int64_t i = 0; i < n; i++) ((int32_t *)ids.data)[i] = (int32_t)(i * 7 % vocab);
-        for (int64_t i = 0; i < n * d; i++) want[i] = value[i / d * 7 % vocab * d + i % d];
-        assert_int_equal(b->embedding(&y, &table, &ids), 0);
-        finish(b, "embedding", &y, want, 0, 0);
-        free(memory);
-        free(ids.data);
-        free(value);
-    }
-    for (int dtype = DTYPE_Q8_0; dtype < DTYPE_COUNT; dtype++)
-        check_embedding_blocks(b, (enum dtype)dtype, (d / 32 + 1) * 256);
 }
 
 static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)
@@ -694,7 +611,6 @@ static const struct {
     { "softmax", check_softmax },
     { "rope", check_rope },
     { "widen", check_widen },
-    { "embedding", check_embedding },
     { "gather_rows", check_gather_rows },
     { "blend_rows", check_blend_rows },
     { "scatter_rows", check_scatter_rows },
