@@ -142,19 +142,18 @@ static void place_layers(struct decoder *d, const struct binder *b)
     const struct safetensor *t = checkpoint_find(b->checkpoint, name);
     const double size = t ? (double)dtype_size((enum dtype)t->dtype) : sizeof(float);
     for (int l = 0; l < c->layers; l++) {
-        const layer_weight_fn attention = decoder_attention(c, l)->weight;
-        const layer_weight_fn ffn = decoder_ffn(c, l)->weight;
-        for (int i = 0; attention(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
-        for (int i = 0; ffn(c, l, i, &w); i++) numbers += (double)w.out * (double)w.in;
-        for (int i = 0; c->kind->end_weight && c->kind->end_weight(c, l, i, &w); i++)
-            numbers += (double)w.out * (double)w.in;
+        const layer_weight_fn lists[] = { decoder_attention(c, l)->weight,
+                                          decoder_ffn(c, l)->weight, c->kind->end_weight };
+        for (int k = 0; k < 3; k++)
+            for (int i = 0; lists[k] && lists[k](c, l, i, &w); i++)
+                numbers += (double)w.out * (double)w.in;
     }
     const double one = size * numbers / c->layers;
     double table = d->embed.on_host ? (double)tensor_bytes(&d->embed) : 0;
     if (c->layer_input) table += (double)tensor_bytes(&d->inputs.table);
     const double rest = (double)checkpoint_bytes(b->checkpoint) - table - one * c->layers;
     for (int l = 0; l < c->layers; l++) {
-        // Layers that share keys and values are on the GPU that holds these.
+        // A layer that shares keys and values is on the GPU that holds them.
         const int of = decoder_keys_of(c, l);
         d->layer[l].gpu =
             of == l ? decoder_gpu(l, c->layers, one, rest > 0 ? rest : 0, gpus) : d->layer[of].gpu;
@@ -181,9 +180,9 @@ int decoder_bind(struct decoder *d, struct binder *b, const char *prefix)
     (config->tied ? bind_matrix : bind_table)(b, &d->embed, config->vocab, config->hidden,
                                               "%s.weight",
                                               decoder_name(config->kind, "embed_tokens"));
-    place_layers(d, b);
     b->shapes_only = !decoder_first(d);
     layer_inputs_bind(d, b);
+    place_layers(d, b);
     for (int l = 0; l < config->layers && !b->failed; l++) {
         backend_enter(b->arena->backend, d->layer[l].gpu);
         b->shapes_only = !decoder_has(d, l);
