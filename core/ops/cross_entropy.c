@@ -6,13 +6,14 @@
 
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits
 
-// Computes the losses of rows from their logits [m,V], which become their gradient. With a cap, the
-// losses are those of the capped logits.
+// Computes the losses of rows from their logits [m,V] or, with a cap, from their capped logits. If
+// `differentiate`, the logits become their gradient; else their new values mean nothing.
 static int losses_of(struct graph *g, struct tensor *losses, struct tensor *logits, float cap,
-                     const struct tensor *next, const struct tensor *weights)
+                     const struct tensor *next, const struct tensor *weights, bool differentiate)
 {
     const struct backend *b = g->backend;
-    if (!(cap > 0)) return b->cross_entropy(losses, logits, next, weights);
+    if (cap > 0 && !differentiate && b->softcap(logits, logits, cap) < 0) return -1;
+    if (!(cap > 0) || !differentiate) return b->cross_entropy(losses, logits, next, weights);
     struct tensor *capped = graph_new2(g, DTYPE_F32, logits->shape[0], logits->shape[1]);
     struct tensor *back = graph_new2(g, DTYPE_F32, logits->shape[0], logits->shape[1]);
     if (!capped || !back || b->softcap(capped, logits, cap) < 0 || b->widen(back, capped) < 0 ||
@@ -49,7 +50,7 @@ int op_cross_entropy(struct graph *g, struct tensor *x, struct tensor *w, float 
         if (want_x) to_x = graph_rows(g, &dx, i, m);
         if (!graph_ok(g)) return -1;
         if (b->matmul(logits, rows_x, w, NULL, g->matmul) < 0 ||
-            losses_of(g, losses, logits, cap, next, weights) < 0 ||
+            losses_of(g, losses, logits, cap, next, weights, want_x || want_w) < 0 ||
             (to_x && b->matmul_dx(to_x, logits, w, true, g->matmul) < 0) ||
             (want_w && b->matmul_dw(&dw, NULL, logits, rows_x, g->matmul) < 0))
             return op_back(g, "cross entropy", -1);
