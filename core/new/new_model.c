@@ -342,29 +342,21 @@ static void draw(const struct job *j, const uint16_t *quantiles, uint64_t offset
     }
 }
 
-// Returns the upper half of a number's bits: its bf16, rounded towards 0.
-static uint16_t bf16_above(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
 static int put_tensor(void *self, struct safetensors_writer *w, int i, struct err *err)
 {
     struct job *j = self;
     const struct shape_tensor *t = &j->tensors[i];
     int64_t count = shape_tensor_count(t);
     if (j->zeros) return safetensors_writer_zeros(w, (uint64_t)count * sizeof *j->piece, err);
-    const bool constant = t->ones || t->each != 0;
-    const uint16_t *quantiles = constant ? NULL : find_quantiles(j, t->spread);
+    const uint16_t *quantiles = t->each == 0 ? find_quantiles(j, t->spread) : NULL;
+    uint16_t each;
+    floats_to(&each, DTYPE_BF16, &t->each, 1);
     for (int64_t at = 0; at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
-        if (constant)
-            for (int64_t k = 0; k < n; k++)
-                j->piece[k] = t->each != 0 ? bf16_above(t->each) : 0x3F80;
-        else
+        if (quantiles)
             draw(j, quantiles, j->offset + (uint64_t)at, n);
+        else
+            for (int64_t k = 0; k < n; k++) j->piece[k] = each;
         uint64_t bytes = (uint64_t)n * sizeof *j->piece;
         if (safetensors_writer_data(w, j->piece, bytes, err) < 0) return -1;
         j->done += bytes;

@@ -41,13 +41,13 @@ static void list_requested(void *self, const char *name, int rank, const int64_t
     memcpy(t.name, name, strlen(name) + 1);
     memcpy(t.size, shape, (size_t)rank * sizeof *shape);
     const bool norm = strstr(name, "norm") || strstr(name, "ln_");
-    t.ones = rank == 1 && norm && strstr(name, ".weight");
-    if (t.ones && t.part != PART_VISION && a->model->decoder.config.kind->gains_from_1)
-        t.ones = false, t.spread = 0; // zeros
-    // Limits of linear layers that limit nothing, and factors of layers.
-    const size_t n = strlen(name);
-    if (!rank && n > 4) t.each = !strcmp(name + n - 4, "_min") ? -FLT_MAX / 2 : FLT_MAX / 2;
-    if (n > 12 && !strcmp(name + n - 12, "layer_scalar")) t.ones = true;
+    const bool gain = rank == 1 && norm && strstr(name, ".weight");
+    if (gain && t.part != PART_VISION && a->model->decoder.config.kind->gains_from_1)
+        t.spread = 0; // zeros
+    else if (gain || text_ends(name, "layer_scalar"))
+        t.each = 1;
+    // Linear layers have limits that limit nothing.
+    if (!rank) t.each = text_ends(name, "_min") ? -FLT_MAX / 2 : FLT_MAX / 2;
     a->each(a->self, &t);
 }
 
@@ -134,7 +134,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct listing *l, int64_t
     va_start(args, format);
     vsnprintf(t.name + used, sizeof t.name - used, format, args);
     va_end(args);
-    t.ones = t.rank == 1 && strstr(t.name, "norm") && strstr(t.name, ".weight");
+    t.each = t.rank == 1 && strstr(t.name, "norm") && strstr(t.name, ".weight");
     t.spread = tensor_spread(l, t.name);
     l->each(l->self, &t);
 }

@@ -53,9 +53,8 @@ struct safetensor;
 struct shape_tensor {
     char name[128]; // as on the hub
     enum model_part_kind part;
-    bool ones;     // all ones (the gain of a norm); else random
-    float each;    // value of every element instead; 0: see above
-    double spread; // standard deviation of the random values
+    float each;    // value of every element (1: the gain of a norm); 0: random values
+    double spread; // their standard deviation
     int rank;
     int64_t size[WEIGHT_MAX_RANK];
     const struct safetensor *source; // in a joined model: the tensor to copy; NULL: random values
