@@ -175,6 +175,13 @@ static int64_t half_floor(int64_t a)
     return a >= 0 ? a / 2 : -((1 - a) / 2);
 }
 
+static int check_length(double width, double height, struct err *err)
+{
+    if (width <= IMAGE_MAX_SIDE && height <= IMAGE_MAX_SIDE) return 0;
+    return err_set(err, "the picture would be resized to %.0f x %.0f pixels: too long", width,
+                   height);
+}
+
 // Computes sides near the picture's own, as in smart_resize of Qwen2-VL's and GLM-4V's processors.
 static int native_size(const struct picture_config *c, double width, double height,
                        int64_t *to_width, int64_t *to_height, struct err *err)
@@ -199,8 +206,7 @@ static int native_size(const struct picture_config *c, double width, double heig
         w = ceil(width * by / f) * f;
         h = ceil(height * by / f) * f;
     }
-    if (w > IMAGE_MAX_SIDE || h > IMAGE_MAX_SIDE)
-        return err_set(err, "the picture would be resized to %.0f x %.0f pixels: too long", w, h);
+    if (check_length(w, h, err) < 0) return -1;
     *to_width = (int64_t)w;
     *to_height = (int64_t)h;
     return 0;
@@ -257,7 +263,8 @@ static int budget_size(const struct picture_config *c, int64_t width, int64_t he
     }
     *to_width = cols * unit;
     *to_height = rows * unit;
-    return check_side(c, *to_width / c->patch, *to_height / c->patch, err);
+    if (check_side(c, *to_width / c->patch, *to_height / c->patch, err) < 0) return -1;
+    return check_length((double)*to_width, (double)*to_height, err);
 }
 
 // Computes the size as Pixtral's processor does. Its division, then rounding down, can make the
@@ -298,16 +305,21 @@ struct picture_config preprocess_limited(const struct picture_config *c, int64_t
                                          int64_t height, int64_t most)
 {
     struct picture_config limited = *c;
-    const bool native = c->fit == FIT_NATIVE, within = c->fit == FIT_WITHIN;
-    int64_t *limit = native   ? &limited.max_pixels
-                     : within ? &limited.longest
-                              : &limited.most_patches;
-    const int64_t side = native || within ? c->multiple : c->multiple / c->patch;
-    const int64_t area = within ? *limit : most * side * side * (native ? c->frames : 1);
+    int64_t *limit = &limited.most_patches, area;
     if (!most || costs_at_most(c, width, height, most)) return limited;
     if (c->fit == FIT_BUDGET) {
-        limited.budget = most; // less than c->budget
+        if (limited.budget > most) limited.budget = most;
         return limited;
+    }
+    if (c->fit == FIT_WITHIN) {
+        limit = &limited.longest;
+        area = *limit;
+    } else if (c->fit == FIT_NATIVE) {
+        limit = &limited.max_pixels;
+        area = most * c->multiple * c->multiple * c->frames;
+    } else {
+        const int64_t side = c->multiple / c->patch;
+        area = most * side * side;
     }
     if (*limit > area) *limit = area;
     if (costs_at_most(&limited, width, height, most)) return limited;

@@ -94,9 +94,9 @@ void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
-// Returns a copy of c (FIT_NATIVE, FIT_PATCHES or FIT_BUDGET) with its limit lowered until a
-// picture of width x height has at most `most` squares of `multiple` pixels a side, or as few as c
-// allows; most 0: an unchanged copy.
+// Returns a copy of c (FIT_NATIVE, FIT_PATCHES, FIT_BUDGET or FIT_WITHIN) with its limit lowered
+// until a picture of width x height has at most `most` squares of `multiple` pixels a side, or as
+// few as c allows; most 0: an unchanged copy.
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most);
 
