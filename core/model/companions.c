@@ -47,6 +47,8 @@ static char *defaults_text(const struct model *m)
                          (long long)p->max_pixels);
     else if (p->fit == FIT_PATCHES)
         size = xasprintf("resized to at most %lld patches", (long long)p->most_patches);
+    else if (p->fit == FIT_BUDGET)
+        size = xasprintf("resized to at most %lld visual tokens", (long long)p->budget);
     else if (p->fit == FIT_WITHIN)
         size = xasprintf("resized to at most %lld pixels a side", (long long)p->longest);
     else
