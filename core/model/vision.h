@@ -45,8 +45,8 @@ struct vision_config {
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
-                                    // kind->buckets, indexed; Pixtral: that of an image_size, which
-                                    // limits nothing
+                                    // kind->buckets, indexed; Pixtral: the grid of "image_size",
+                                    // which limits nothing
     int64_t head_dim;               // elements of a head; 0: hidden / heads
     double theta;                   // base of its rotation, if the kind reads it
     bool unscaled;                  // scores q k are not divided by sqrt(d)
@@ -229,6 +229,10 @@ int vision_check_equal(const cJSON *json, const char *key, int64_t want, struct 
 // Reads the epsilon of the norms.
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err);
+// Reads the base of the rotation: "rope_theta" of "rope_parameters" (transformers 5), else of the
+// config. Checks that "rope_type" is `type`, the usual one, or "default".
+int vision_theta_read(struct vision_config *v, const cJSON *json, double usual, const char *type,
+                      struct err *err);
 // Returns the number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
 

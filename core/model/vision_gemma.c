@@ -21,21 +21,6 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Reads the base of the rotation: "rope_theta" of "rope_parameters", else of the config.
-static int read_theta(struct vision_config *v, const cJSON *json, struct err *err)
-{
-    const cJSON *rope;
-    const char *type;
-    if (json_object(json, "rope_parameters", &rope, err) < 0 ||
-        json_text(rope, "rope_type", "axial", &type, err) < 0 ||
-        json_real(json_get(rope, "rope_theta") ? rope : json, "rope_theta", 100, &v->theta, err) <
-            0)
-        return -1;
-    if (strcmp(type, "axial") != 0 && strcmp(type, "default") != 0)
-        return err_set(err, "\"rope_type\" \"%s\" is not supported (known: axial)", type);
-    return v->theta > 0 ? 0 : err_set(err, "\"rope_theta\" must be greater than 0");
-}
-
 static int gemma_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
     int64_t layers, kv_heads;
@@ -54,7 +39,8 @@ static int gemma_read(struct vision_config *v, const cJSON *json, struct err *er
         json_bool(json, "use_clipped_linears", false, &v->clipped, err) < 0 ||
         json_bool(json, "attention_bias", false, &bias, err) < 0 ||
         json_text(json, "hidden_activation", "gelu_pytorch_tanh", &act, err) < 0 ||
-        vision_eps_read(v, json, "rms_norm_eps", 1e-6, err) < 0 || read_theta(v, json, err) < 0)
+        vision_eps_read(v, json, "rms_norm_eps", 1e-6, err) < 0 ||
+        vision_theta_read(v, json, 100, "axial", err) < 0)
         return -1;
     v->layers = (int)layers;
     v->times = 1;
@@ -194,10 +180,12 @@ static struct tensor *limited(struct graph *g, struct tensor *x, float low, floa
     return isinf(low) && isinf(high) ? x : op_clip(g, x, low, high);
 }
 
-static struct tensor *clipped(struct graph *g, const struct vision_clip *clip, struct tensor *x,
-                              const struct linear *w)
+// Applies linear layer `which` (CLIP_Q ...) of a block.
+static struct tensor *clipped(struct graph *g, const struct vision_block *block, int which,
+                              struct tensor *x, const struct linear *w)
 {
-    if (!clip) return linear_forward(g, x, w);
+    if (!block->clip) return linear_forward(g, x, w);
+    const struct vision_clip *clip = &block->clip[which];
     x = linear_forward(g, limited(g, x, clip->in_low, clip->in_high), w);
     return limited(g, x, clip->out_low, clip->out_high);
 }
@@ -228,33 +216,30 @@ static struct tensor *gemma_block(struct graph *g, const struct vision_block *bl
 {
     const struct vision_config *c = block->config;
     const struct vision_layer *w = block->w;
-    const struct vision_clip *clip = block->clip;
-    const struct vision_clip *of[CLIP_COUNT];
-    for (int i = 0; i < CLIP_COUNT; i++) of[i] = clip ? &clip[i] : NULL;
     const float eps = (float)c->eps;
 
     // h += after1(out(attention(norm1 h)))
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *x = norm_forward(g, h, &w->norm1, c->eps); // [S', Dv]
-    struct tensor *q = heads_of(g, c, clipped(g, of[CLIP_Q], x, &w->q));
-    struct tensor *k = heads_of(g, c, clipped(g, of[CLIP_K], x, &w->k));
-    struct tensor *v = heads_of(g, c, clipped(g, of[CLIP_V], x, &w->v)); // [S', heads, d]
+    struct tensor *q = heads_of(g, c, clipped(g, block, CLIP_Q, x, &w->q));
+    struct tensor *k = heads_of(g, c, clipped(g, block, CLIP_K, x, &w->k));
+    struct tensor *v = heads_of(g, c, clipped(g, block, CLIP_V, x, &w->v)); // [S', heads, d]
     q = rotated(g, block, op_rmsnorm(g, q, graph_weight(&w->q_norm.gain), eps));
     k = rotated(g, block, op_rmsnorm(g, k, graph_weight(&w->k_norm.gain), eps));
     v = op_rmsnorm_plain(g, v, eps);
     if (block->focus) vision_focus_add(g, block->focus, q, k, block->seen.first, block->seen.end);
     x = op_attention(g, q, k, v, block->seen.first, block->seen.end, 1, NULL);
     if (x) x = graph_view(g, x, 2, (int64_t[]){ x->shape[0], c->heads * c->head_dim });
-    x = clipped(g, of[CLIP_OUT], x, &w->out);
+    x = clipped(g, block, CLIP_OUT, x, &w->out);
     h = op_add(g, h, norm_forward(g, x, &w->after1, c->eps));
     graph_scratch_end(g, scratch);
 
     // h += after2(down(gelu(gate(x)) * up(x))), x = norm2 h
     scratch = graph_scratch_begin(g);
     x = norm_forward(g, h, &w->norm2, c->eps);
-    struct tensor *gate = clipped(g, of[CLIP_GATE], x, &w->gate); // [S', ffn]
-    x = op_geglu(g, gate, clipped(g, of[CLIP_UP], x, &w->up));
-    x = clipped(g, of[CLIP_DOWN], x, &w->down);
+    struct tensor *gate = clipped(g, block, CLIP_GATE, x, &w->gate); // [S', ffn]
+    x = op_geglu(g, gate, clipped(g, block, CLIP_UP, x, &w->up));
+    x = clipped(g, block, CLIP_DOWN, x, &w->down);
     h = op_add(g, h, norm_forward(g, x, &w->after2, c->eps));
     graph_scratch_end(g, scratch);
     return h;

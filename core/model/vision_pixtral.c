@@ -20,16 +20,6 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// transformers 5 writes the base into "rope_parameters".
-static int read_theta(struct vision_config *v, const cJSON *json, struct err *err)
-{
-    const cJSON *rope;
-    if (json_object(json, "rope_parameters", &rope, err) < 0) return -1;
-    const bool newer = json_get(rope, "rope_theta");
-    if (json_real(newer ? rope : json, "rope_theta", 10000, &v->theta, err) < 0) return -1;
-    return v->theta > 0 ? 0 : err_set(err, "\"rope_theta\" must be greater than 0");
-}
-
 static int pixtral_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
     static const struct vision_sizes usual = {
@@ -39,7 +29,8 @@ static int pixtral_read(struct vision_config *v, const cJSON *json, struct err *
     const char *act;
     v->eps = 1e-5; // no config gives it
     v->times = v->merge = 1;
-    if (vision_sizes_read(v, &usual, json, err) < 0 || read_theta(v, json, err) < 0 ||
+    if (vision_sizes_read(v, &usual, json, err) < 0 ||
+        vision_theta_read(v, json, 10000, "default", err) < 0 ||
         json_int(json, "head_dim", 1, 100000, v->hidden / v->heads, &width, err) < 0 ||
         json_int(json, "image_size", 1, 100000, 1024, &image, err) < 0 ||
         json_text(json, "hidden_act", "gelu", &act, err) < 0)
