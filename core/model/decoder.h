@@ -28,6 +28,7 @@ struct norm_names {
 
 extern const struct norm_names norms_before;   // Llama's
 extern const struct norm_names norms_sandwich; // GLM-4's: before and after
+extern const struct norm_names norms_gemma;    // Gemma's: before and after
 
 // Name of a tensor in Llama's files and in another family's, without ".weight" and the layer
 // number: { "self_attn.q_proj", "attention.wq" }.

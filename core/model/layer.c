@@ -26,6 +26,10 @@ const struct norm_names norms_sandwich = {
     .attention = { .before = "input_layernorm", .after = "post_self_attn_layernorm" },
     .ffn = { .before = "post_attention_layernorm", .after = "post_mlp_layernorm" },
 };
+const struct norm_names norms_gemma = {
+    .attention = { .before = "input_layernorm", .after = "post_attention_layernorm" },
+    .ffn = { .before = "pre_feedforward_layernorm", .after = "post_feedforward_layernorm" },
+};
 
 // Every block repacks the weights, so blocks are about equal in size and none is small. A mixture
 // of experts also rereads its weights per block and sets larger blocks (core/model/ffn_experts.c).

@@ -7,11 +7,6 @@
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 
-static const struct norm_names norms = {
-    .attention = { .before = "input_layernorm", .after = "post_attention_layernorm" },
-    .ffn = { .before = "pre_feedforward_layernorm", .after = "post_feedforward_layernorm" },
-};
-
 static const struct decoder_kind decoder = {
     .ffn_size = 9216,
     .vocab = 262208,
@@ -28,7 +23,7 @@ static const struct decoder_kind decoder = {
     .embed_scaled = true,
     .attention = &attention_normed,
     .ffn = &ffn_gated,
-    .norms = &norms,
+    .norms = &norms_gemma,
     .rotary = &rotary_plain,
     .gguf = "gemma3",
     .keys = (const char *const[]){ "query_pre_attn_scalar", "rope_local_base_freq",

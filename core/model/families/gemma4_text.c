@@ -9,11 +9,6 @@
 #include "core/model/families/text.h"
 #include "core/model/layer_inputs.h"
 
-static const struct norm_names norms = {
-    .attention = { .before = "input_layernorm", .after = "post_attention_layernorm" },
-    .ffn = { .before = "pre_feedforward_layernorm", .after = "post_feedforward_layernorm" },
-};
-
 static const struct attention_kind *attention_of(const struct decoder_config *c, int layer)
 {
     return decoder_shares(c, layer) ? &attention_sharing : &attention_valued;
@@ -36,7 +31,7 @@ static const struct decoder_kind decoder = {
     .attention = &attention_valued,
     .attention_of = attention_of,
     .ffn = &ffn_gated,
-    .norms = &norms,
+    .norms = &norms_gemma,
     .rotary = &rotary_proportional,
     .keys = (const char *const[]){ "full_attention", "sliding_attention", "num_kv_shared_layers",
                                    "attention_k_eq_v", "hidden_size_per_layer_input",
