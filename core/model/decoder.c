@@ -83,9 +83,8 @@ static struct tensor *rows_logits(struct graph *g, const struct decoder *d, cons
 static const struct pass *pass_with_inputs(struct graph *g, const struct decoder *d,
                                            const struct pass *p, struct tensor *h)
 {
-    struct pass *next = arena_alloc_host(g->arena, sizeof *next);
-    if (!next) return graph_fail(g, "out of memory on %s", g->backend->name);
-    *next = *p;
+    struct pass *next = pass_copy(g, p);
+    if (!next) return NULL;
     next->inputs = layer_inputs_of(g, d, p, h); // [n, L*P]
     next->inputs_of = next;
     return next->inputs ? next : NULL;

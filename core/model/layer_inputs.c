@@ -62,7 +62,6 @@ bool layer_inputs_weight(const struct decoder_config *c, int layer, int i, struc
         [NORM] = { .name = "post_per_layer_input_norm", .out = D },
         [SCALE] = { .name = "layer_scalar", .out = 1, .constant = true, .factor = true },
     };
-    (void)layer;
     if (!P) i += SCALE;
     if (i >= ALL) return false;
     *w = all[i];
@@ -76,7 +75,7 @@ static void table_rows(const struct pass *p, int64_t from, int64_t n, int32_t *r
 {
     const struct sequence *s = p->sequence;
     for (int64_t i = 0; i < n; i++) {
-        const int64_t at = p->rows ? p->rows[from + i] : s->n - p->n + from + i;
+        const int64_t at = pass_row(p, from + i);
         row[i] = s->picture[at] >= 0 ? p->config->input_pad : s->ids[at];
     }
 }
@@ -127,7 +126,7 @@ struct tensor *layer_inputs_of(struct graph *g, const struct decoder *d, const s
                                struct tensor *h)
 {
     const int64_t n = h ? h->shape[0] : 0;
-    if (!d->config.layer_input || !h || !graph_ok(g)) return NULL;
+    if (!h || !graph_ok(g)) return NULL;
     if (g->tape) return inputs_of_rows(g, d, p, 0, h);
     struct tensor *all = graph_new2(g, DTYPE_F32, n, d->config.layer_input * d->config.layers);
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {

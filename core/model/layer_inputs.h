@@ -9,8 +9,8 @@
 int layer_inputs_read(struct decoder_config *c, const cJSON *json, struct err *err);
 // Binds the table and the projection; does nothing if the config has no inputs.
 void layer_inputs_bind(struct decoder *d, struct binder *b);
-// Computes the inputs of all layers for the rows of p, whose h[0] is h [n, D]: [n, L*P]. NULL
-// without inputs or after a failure.
+// Computes the inputs of all layers for the rows of p, whose h[0] is h [n, D]: [n, L*P]. NULL after
+// a failure.
 struct tensor *layer_inputs_of(struct graph *g, const struct decoder *d, const struct pass *p,
                                struct tensor *h);
 // Implements end_weight and after_layer of a family's decoder.

@@ -8,14 +8,17 @@
 #include "core/base/mem.h"
 #include "core/model/layer.h"
 
-// Copies a pass to the step arena, to be changed before a layer uses the copy. Earlier layers keep
-// the old pass, with which the backward pass recomputes them.
-static struct pass *pass_copy(struct graph *g, const struct pass *p)
+struct pass *pass_copy(struct graph *g, const struct pass *p)
 {
     struct pass *next = arena_alloc_host(g->arena, sizeof *next);
     if (!next) return graph_fail(g, "out of memory on %s", g->backend->name);
     *next = *p;
     return next;
+}
+
+int64_t pass_row(const struct pass *p, int64_t i)
+{
+    return p->rows ? p->rows[i] : p->sequence->n - p->n + i;
 }
 
 // Returns the end of a row's picture, or of the row itself in text.
@@ -78,7 +81,7 @@ static void see(const struct pass *p, const struct layer *layer, bool slides, in
     const struct sequence *s = p->sequence;
     const int32_t *position = layer->cache ? layer->cache->position : p->rows;
     for (int64_t i = 0; i < p->n; i++) {
-        const int64_t row = p->rows ? p->rows[i] : s->n - p->n + i, key = layer->past + i;
+        const int64_t row = pass_row(p, i), key = layer->past + i;
         const struct row_range sees = pass_sees(p->config, slides, s, row);
         first[i] = (int32_t)(sees.first ? pass_key_of(position, key + 1, sees.first) : 0);
         end[i] =
@@ -196,8 +199,7 @@ int layer_begin(struct graph *g, struct layer *layer)
             return -1;
         }
         for (int64_t i = 0; i < p->n; i++)
-            cache->position[layer->past + i] =
-                p->rows ? p->rows[i] : (int32_t)(p->sequence->n - p->n + i);
+            cache->position[layer->past + i] = (int32_t)pass_row(p, i);
     }
     layer->pass = pass_for_layer(g, layer);
     if (!layer->pass) return -1;
@@ -207,11 +209,10 @@ int layer_begin(struct graph *g, struct layer *layer)
 
 void pass_find_rows(const struct pass *in, const struct pass *of, int32_t *index)
 {
-    const int64_t all = of->sequence->n;
     for (int64_t i = 0; i < of->n; i++) {
-        const int64_t row = of->rows ? of->rows[i] : all - of->n + i;
-        index[i] = (int32_t)(in->rows ? pass_key_of(in->rows, in->n, row) : row - (all - in->n));
-        if (index[i] < 0 || index[i] >= in->n || (in->rows && in->rows[index[i]] != row))
+        const int64_t row = pass_row(of, i);
+        index[i] = (int32_t)(in->rows ? pass_key_of(in->rows, in->n, row) : row - pass_row(in, 0));
+        if (index[i] < 0 || index[i] >= in->n || pass_row(in, index[i]) != row)
             BUG("a row of the sequence that the earlier layers did not compute");
     }
 }

@@ -58,6 +58,11 @@ struct layer {
     struct lent_keys shared;
 };
 
+// Returns the row of the sequence that is row i of the pass.
+int64_t pass_row(const struct pass *p, int64_t i);
+// Copies a pass to the step arena, to be changed before a layer uses the copy. Earlier layers keep
+// the old pass, with which the backward pass recomputes them. NULL after a failure.
+struct pass *pass_copy(struct graph *g, const struct pass *p);
 // Starts a layer: reserves memory in its cache for the new rows, after the cached ones; records
 // which row of the sequence each new row holds; and sets layer->pass to a pass for this number of
 // cached rows. 0 or -1.

@@ -308,7 +308,7 @@ struct tensor *visual_deepstack(struct graph *g, const struct layer *layer, stru
     int32_t *row = xreallocarray(NULL, (size_t)p->n, sizeof *row);
     // Rows are in the order of pictures, so each picture's rows are adjacent.
     for (int64_t i = 0, count; i < p->n && h; i += count) {
-        const int64_t at = p->rows ? p->rows[i] : s->n - p->n + i;
+        const int64_t at = pass_row(p, i);
         const int picture = s->picture[at];
         count = 1;
         if (picture < 0) continue;
