@@ -19,23 +19,26 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Reads the sizes that newer versions of transformers store for single layers: all layers without a
-// window must have the same.
-static int read_single_layers(struct decoder_config *c, const cJSON *json, struct err *err)
+// Returns the layer's entry in "per_layer_config", in which newer versions of transformers store
+// the sizes of single layers; NULL: none.
+static const cJSON *single_layer(const cJSON *json, int layer)
 {
-    const cJSON *list = json_get(json, "per_layer_config"), *one;
-    struct head_sizes *to = &c->unwindowed;
-    for (int l = 0; list && l < c->layers; l++) {
-        char number[16];
-        int64_t dim = decoder_slides(c, l) ? c->dim : to->dim;
-        int64_t heads = decoder_slides(c, l) ? c->kv_heads : to->kv_heads;
-        const int64_t usual[] = { dim, heads };
-        snprintf(number, sizeof number, "%d", l);
-        if (!(one = json_get(list, number))) continue;
-        if (json_int(one, "head_dim", 2, 10000, dim, &dim, err) < 0 ||
-            json_int(one, "num_key_value_heads", 1, 10000, heads, &heads, err) < 0)
+    char number[16];
+    snprintf(number, sizeof number, "%d", layer);
+    return json_get(json_get(json, "per_layer_config"), number);
+}
+
+// Checks that all layers with a window have heads of the same sizes, and so do all others.
+static int check_single_layers(const struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    for (int l = 0; l < c->layers; l++) {
+        const cJSON *one = single_layer(json, l);
+        const struct head_sizes usual = decoder_heads(c, l);
+        int64_t dim, heads;
+        if (json_int(one, "head_dim", 2, 10000, usual.dim, &dim, err) < 0 ||
+            json_int(one, "num_key_value_heads", 1, 10000, usual.kv_heads, &heads, err) < 0)
             return err_in(err, "\"per_layer_config\": layer %d", l);
-        if (dim == usual[0] && heads == usual[1]) continue;
+        if (dim == usual.dim && heads == usual.kv_heads) continue;
         return err_set(err,
                        "\"per_layer_config\": layer %d has heads of other sizes than the other "
                        "layers with or without a sliding window; this is not supported",
@@ -44,22 +47,12 @@ static int read_single_layers(struct decoder_config *c, const cJSON *json, struc
     return 0;
 }
 
-// Returns the entry of the first layer without a window in "per_layer_config"; NULL: none.
-static const cJSON *first_single(const struct decoder_config *c, const cJSON *json)
-{
-    const cJSON *list = json_get(json, "per_layer_config"), *one = NULL;
-    for (int l = 0; l < c->layers && !one; l++) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", l);
-        if (!decoder_slides(c, l)) one = json_get(list, number);
-    }
-    return one;
-}
-
 static int read_unwindowed(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     struct head_sizes *to = &c->unwindowed;
-    const cJSON *one = first_single(c, json);
+    const cJSON *one = NULL; // the first layer without a window that has sizes of its own
+    for (int l = 0; l < c->layers && !one; l++)
+        if (!decoder_slides(c, l)) one = single_layer(json, l);
     if (json_bool(json, "attention_k_eq_v", false, &to->joint, err) < 0 ||
         json_int(json, "global_head_dim", 2, 10000, 512, &to->dim, err) < 0 ||
         json_int(json, to->joint ? "num_global_key_value_heads" : "num_key_value_heads", 1, 10000,
@@ -69,12 +62,12 @@ static int read_unwindowed(struct decoder_config *c, const cJSON *json, struct e
         return -1;
     if (to->dim % 2 || c->heads % to->kv_heads)
         return err_set(err,
-                       "layers without a sliding window: %lld heads of width %lld with %lld heads "
-                       "of keys: the width must be even, and one number of heads a multiple of the "
-                       "other",
+                       "layers without a sliding window: %lld heads of width %lld and %lld heads "
+                       "of keys: the width must be even, and the number of heads a multiple of "
+                       "that of keys",
                        (long long)c->heads, (long long)to->dim, (long long)to->kv_heads);
     to->value_dim = c->rope.dim = to->dim;
-    return read_single_layers(c, json, err);
+    return check_single_layers(c, json, err);
 }
 
 static int read_sharing(struct decoder_config *c, const cJSON *json, struct err *err)
@@ -107,9 +100,8 @@ static int valued_read(struct decoder_config *c, const cJSON *json, struct err *
 {
     if (attention_normed.read(c, json, err) < 0) return -1;
     c->slides[c->layers - 1] = false; // as in transformers, whatever "layer_types" says
-    return read_unwindowed(c, json, err) < 0 || read_sharing(c, json, err) < 0
-               ? -1
-               : read_pictures(c, json, err);
+    if (read_unwindowed(c, json, err) < 0 || read_sharing(c, json, err) < 0) return -1;
+    return read_pictures(c, json, err);
 }
 
 // --- weights -------------------------------------------------------------------------------------

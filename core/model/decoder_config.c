@@ -35,8 +35,8 @@ static int read_scales(struct decoder_config *d, const cJSON *json, struct err *
 static int read_cap(struct decoder_config *d, const cJSON *json, struct err *err)
 {
     static const char key[] = "final_logit_softcapping";
-    if (!text_listed(d->kind->keys, key) || json_real(json, key, 0, &d->logit_cap, err) < 0)
-        return text_listed(d->kind->keys, key) ? -1 : 0;
+    if (!text_listed(d->kind->keys, key)) return 0;
+    if (json_real(json, key, 0, &d->logit_cap, err) < 0) return -1;
     return d->logit_cap >= 0 ? 0 : err_set(err, "\"%s\" must not be negative", key);
 }
 

@@ -146,9 +146,9 @@ int kv_table_reserve(const struct backend *b, struct tensor *t, int64_t used, in
 int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
 {
     struct kv_layer *l = &kv->layer[layer];
-    if (l->shares && !l->apart) {
-        const size_t room = (size_t)(rows / KV_STEP + 1) * KV_STEP;
-        l->position = xreallocarray(l->position, room, sizeof *l->position);
+    if (l->shares && !l->apart) { // no tables of its own
+        const size_t capacity = (size_t)(rows / KV_STEP + 1) * KV_STEP;
+        l->position = xreallocarray(l->position, capacity, sizeof *l->position);
         return 0;
     }
     if (l->k.shape[0] < rows || l->v.shape[0] < rows) replay_forget(&kv->replay); // the tables move
