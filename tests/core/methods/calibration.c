@@ -144,9 +144,7 @@ static void fit_equals_a_loop(void **state)
     golden_close(&g);
 }
 
-// Hand-made curves give the expected phases. A layer's contribution is the mean of pruning's
-// scores, which are tested against the reference; its distance is computed from the layer's row
-// through norm and head in loops.
+// Hand-made curves give the expected phases.
 static void phases_follow_their_curves(void **state)
 {
     static const float contribution[] = { 1, 4, 3, 3, 1, 0.9f, 0.8f, 5 };
@@ -158,11 +156,17 @@ static void phases_follow_their_curves(void **state)
     assert_int_equal(phase[PHASE_LATE], 5);       // at most half of 0.8
     phases_find(contribution, distance, 1, phase);
     assert_true(phase[0] == 0 && phase[1] == 0 && phase[2] == 0);
+}
 
+// A layer's contribution is the mean of pruning's scores, which are tested against the reference;
+// its distance is computed from the layer's row through norm, head and cap in loops.
+static void check_curves(const char *model)
+{
     struct golden g;
     struct err err = { 0 };
     struct calibration c;
-    golden_open(&g, models[0]);
+    int phase[PHASES];
+    golden_open(&g, model);
     const struct model *m = engine_model(g.engine);
     struct calibration_sums *sums = calibration_start(calibration_kind_find("phases", &err), m);
     measure(&g, "single", sums);
@@ -190,6 +194,7 @@ static void phases_follow_their_curves(void **state)
     float *gain = xcalloc((size_t)D, sizeof *gain), *w = xcalloc((size_t)(V * D), sizeof *w);
     double *p[2] = { xcalloc((size_t)V, sizeof **p), xcalloc((size_t)V, sizeof **p) };
     const float *x = (const float *)h->data + row * D;
+    const double cap = m->decoder.config.logit_cap;
     double squares = 0, apart = 0;
     floats_from(gain, m->decoder.norm.data, m->decoder.norm.dtype, (size_t)D);
     floats_from(w, head->data, head->dtype, (size_t)(V * D));
@@ -198,6 +203,7 @@ static void phases_follow_their_curves(void **state)
     for (int64_t v = 0; v < V; v++) {
         for (int64_t k = 0; k < D; k++)
             p[0][v] += (double)x[k] * scale * (double)gain[k] * (double)w[v * D + k];
+        if (cap > 0) p[0][v] = cap * tanh(p[0][v] / cap);
         p[1][v] = (double)((const float *)logits->data)[row * V + v];
     }
     for (int i = 0; i < 2; i++) {
@@ -236,6 +242,12 @@ static void phases_follow_their_curves(void **state)
     }
     safetensors_close(f);
     golden_close(&g);
+}
+
+static void curves_equal_loops(void **state)
+{
+    check_curves(models[0]);
+    check_curves("gemma4");
 }
 
 // One file per prompt; the files are merged.
@@ -312,8 +324,11 @@ int main(void)
         snprintf(paths[i], sizeof paths[i], "%s/vlmsh-calibration-%d-%d", base ? base : "/tmp",
                  (int)getpid(), i);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_the_reference),       cmocka_unit_test(fit_equals_a_loop),
-        cmocka_unit_test(phases_follow_their_curves), cmocka_unit_test(files_add_up),
+        cmocka_unit_test(equals_the_reference),
+        cmocka_unit_test(fit_equals_a_loop),
+        cmocka_unit_test(phases_follow_their_curves),
+        cmocka_unit_test(curves_equal_loops),
+        cmocka_unit_test(files_add_up),
         cmocka_unit_test(strange_files_are_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
-enum { LAYERS = 4 }; // layers of a written file, at most
+enum { LAYERS = 4, LAYERS_MOST = 8 }; // layers of a written file: usually, at most
 
 static void set(struct golden *g, const char *key, const char *value)
 {
@@ -25,7 +25,7 @@ static const char *refused(struct golden *g, const char *key, const char *value)
 struct file {
     const char *path;
     const char *model; // model name in the metadata; NULL: none
-    float alpha, redundancy[LAYERS];
+    float alpha, redundancy[LAYERS_MOST];
     const float *given; // [2,D] alpha of layers first, first + 1; NULL: all elements are `alpha`
     int first, layers;  // first layer of `given`; layers in the file, 0: LAYERS
     int64_t width;
@@ -62,6 +62,7 @@ static void write_golden(const struct golden *g)
                          .first = golden_layer(g, "ffn", NULL, 0),
                          .layers = golden_layers(g),
                          .width = alpha->shape[1] };
+    assert_true(file.layers <= LAYERS_MOST);
     for (int l = 0; l < file.layers; l++) file.redundancy[l] = l < file.first ? 0.5f : 0.97f;
     write_file(&file);
 }

@@ -381,14 +381,15 @@ static void changes_of_stages_equal_fresh_runs(void **state)
 // Keeping all tokens changes no bit, in the first turn and in later ones.
 static void keeping_all_is_off_to_the_bit(void **state)
 {
+    const char *const folders[] = { models[0], "gemma4" };
     static const char *const modes[] = { "prefill", "dynamic" };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         struct golden all, off;
         struct err err = { 0 };
-        golden_open(&all, models[0]);
-        golden_open(&off, models[0]);
+        golden_open(&all, folders[i / 2]);
+        golden_open(&off, folders[i / 2]);
         set(&all, "prune.score", "contribution");
-        set(&all, "prune.mode", modes[i]);
+        set(&all, "prune.mode", modes[i % 2]);
         set(&all, "prune.keep", "1");
         for (int turn = 0; turn < 2; turn++) {
             struct golden *both[] = { &all, &off };
@@ -402,6 +403,8 @@ static void keeping_all_is_off_to_the_bit(void **state)
             for (int l = 0; l < a->kv.layers; l++) {
                 const struct kv_layer *p = &a->kv.layer[l], *q = &b->kv.layer[l];
                 assert_int_equal(p->rows, q->rows);
+                assert_true(p->rows > 0 && !p->k.data == !q->k.data);
+                if (!p->k.data) continue; // the layer reads an earlier layer's tables
                 const size_t bytes = (size_t)(p->rows * tensor_row(&p->k)) * sizeof(float);
                 assert_memory_equal(p->k.data, q->k.data, bytes);
                 assert_memory_equal(p->v.data, q->v.data, bytes);
