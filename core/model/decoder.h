@@ -246,8 +246,8 @@ const char *decoder_name(const struct decoder_kind *kind, const char *ours);
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
 // Iterates over constant vectors (the routers' biases, factors of layers); start with { 0 }.
 struct decoder_constant {
-    int layer, i;                // the next constant: its layer, and its index in the FFN's list
-    bool end;                    // or in the list of weights that after_layer reads
+    int layer, i;                // the next constant: its layer, and its index in a list of weights:
+    bool end;                    // false: the FFN's; true: those that after_layer reads
     char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
     const struct tensor *tensor; // [n]
 };

@@ -85,20 +85,31 @@ static void bind_end(struct binder *b, struct decoder_layer *to, const struct de
     }
 }
 
+// Finds the next constant in one of a layer's lists, from index c->i on.
+static bool next_constant(const struct decoder_config *config, const struct sublayer *of,
+                          layer_weight_fn list, struct decoder_constant *c)
+{
+    struct layer_weight w;
+    while (list && list(config, c->layer, c->i, &w)) {
+        c->tensor = &of->weight[c->i++].weight;
+        if (!w.constant) continue;
+        snprintf(c->name, sizeof c->name, "layers.%d.%s", c->layer, w.name);
+        return true;
+    }
+    return false;
+}
+
 bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
 {
     const struct decoder_config *config = &d->config;
     for (; c->layer < config->layers; c->layer++, c->i = 0, c->end = false) {
         const struct decoder_layer *of = &d->layer[c->layer];
-        const layer_weight_fn lists[] = { decoder_ffn(config, c->layer)->weight,
-                                          config->kind->end_weight };
-        for (int k = c->end; k < 2; k++, c->i = 0, c->end = true)
-            for (struct layer_weight w; lists[k] && lists[k](config, c->layer, c->i++, &w);) {
-                if (!w.constant) continue;
-                snprintf(c->name, sizeof c->name, "layers.%d.%s", c->layer, w.name);
-                c->tensor = &(k ? of->end : of->ffn).weight[c->i - 1].weight;
+        if (!c->end) {
+            if (next_constant(config, &of->ffn, decoder_ffn(config, c->layer)->weight, c))
                 return true;
-            }
+            c->end = true, c->i = 0;
+        }
+        if (next_constant(config, &of->end, config->kind->end_weight, c)) return true;
     }
     return false;
 }

@@ -319,7 +319,7 @@ struct tensor *visual_deepstack(struct graph *g, const struct layer *layer, stru
         }
         const int64_t parts = from->shape[1] / D;
         for (count = 0; i + count < p->n; count++) {
-            const int64_t next = p->rows ? p->rows[i + count] : at + count;
+            const int64_t next = pass_row(p, i + count);
             if (s->picture[next] != picture) break;
             index[count] = (int32_t)(i + count);
             row[count] = (int32_t)(s->cell[next] * parts + layer->number + 1);
