@@ -166,7 +166,7 @@ struct decoder_layer {
 
 struct decoder_part;
 
-// What gives each layer an input of its own (core/model/layer_inputs.h), if config.layer_input.
+// Weights of the layers' own inputs (core/model/layer_inputs.h), if config.layer_input.
 struct layer_inputs {
     struct tensor table;      // [V', L*P]; on the host
     struct linear projection; // [L*P, D]
@@ -246,8 +246,8 @@ const char *decoder_name(const struct decoder_kind *kind, const char *ours);
 char *decoder_common_name(const struct decoder_kind *kind, const char *name);
 // Iterates over constant vectors (the routers' biases, factors of layers); start with { 0 }.
 struct decoder_constant {
-    int layer, i;                // the next constant: its layer, and its index in a list of weights:
-    bool end;                    // false: the FFN's; true: those that after_layer reads
+    int layer, i;                // the next constant: its layer, and its index in a list of weights
+    bool end;                    // the list of after_layer's weights; false: the FFN's
     char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
     const struct tensor *tensor; // [n]
 };

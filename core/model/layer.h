@@ -98,8 +98,8 @@ struct ffn_kind {
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
 extern const struct attention_kind attention_latent;
-// All three norms of heads: of queries, keys and values. attention_sharing: of a layer that attends
-// to another layer's keys and values, with only queries of its own.
+// With norms of query, key and value heads. A layer with attention_sharing has only queries of its
+// own, and attends to another layer's keys and values.
 extern const struct attention_kind attention_valued, attention_sharing;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 

@@ -1,12 +1,12 @@
 // core/model/layer_inputs.c -- an input of its own for each layer and row (Gemma 3n and 4,
 // "per-layer embeddings"), and the factor of a layer's output.
 //
-//   all    = (norm(W e / sqrt(D)) + table[id] sqrt(P)) / sqrt(2)   [n, L*P]; e: h[0], norm per
-//   layer h     += norm(W' (gelu(W'' h) * all[l]))                       after the FFN of layer l
-//   h     *= scale[l]
+//   all  = (norm(W e / sqrt(D)) + table[id] sqrt(P)) / sqrt(2)   [n, L*P]; e = h[0], norm over P
+//   h   += norm(W' (gelu(W'' h) * all[l]))                       after the FFN of layer l
+//   h   *= scale[l]
 //
-// e includes what methods did to visual tokens; `id` is the padding token's for visual tokens. The
-// table is large and stays on the host: a pass reads few of its rows.
+// e includes the methods' changes to visual tokens; `id` of a visual token is the padding token.
+// The table is large and stays on the host: a pass reads few of its rows.
 #include "core/model/layer_inputs.h"
 
 #include <math.h>

@@ -86,7 +86,7 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
-// The text after a picture is one token, which prompts cannot replace by other tokens.
+// Checks that the text after a picture is a token: prompts cannot spell it with other tokens.
 static int check_marks(const struct model *m, struct err *err)
 {
     const struct vision_kind *kind = m->vision.config.kind; // NULL: text only

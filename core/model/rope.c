@@ -162,7 +162,7 @@ static double linear_frequency(const struct rope_config *r, int64_t pair, double
     return f / r->factor;
 }
 
-// Only the first pairs turn, by the frequencies that they have among all pairs of a head.
+// Rotates only the first pairs, by their frequencies among all pairs of a head.
 static int read_proportional(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
     if (read_positive(scaling, "factor", 1, &r->factor, err) < 0 ||

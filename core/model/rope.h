@@ -21,7 +21,7 @@ struct rotary_kind {
     // its first part; rope_arrange reorders them for op_rope. False: pairs are i and i+d/2.
     bool interleaved;
     double share;      // default rotated share of a head; 0: all
-    const char *usual; // scaling of configs that say nothing about rotation; NULL: none
+    const char *usual; // scaling of configs without rotary keys; NULL: none
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
     bool multimodal;
@@ -36,7 +36,7 @@ struct rotary_kind {
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
 extern const struct rotary_kind rotary_interleaved; // GLM-4's: adjacent pairs, first half of heads
-// Gemma 4's: without a config, only the first quarter of the pairs turns.
+// Gemma 4's: by default only the first quarter of the pairs rotates.
 extern const struct rotary_kind rotary_proportional;
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
@@ -54,7 +54,7 @@ struct rope_config {
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn, proportional
-    double turning;     // proportional: share of the pairs that turn
+    double turning;     // proportional: share of the pairs that rotate
     double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn: only the last
     double beta_fast, beta_slow, all_share;                       // yarn
     bool fractional;  // yarn: its two bounds are not rounded to pairs

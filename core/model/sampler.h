@@ -21,8 +21,7 @@ struct settings;
 // excludes a token, but one logit must be finite.
 const char *logits_damage(const float *logits, int64_t n);
 
-// The distribution that logits give by themselves: at temperature 1, before any setting of sampling
-// acts.
+// The distribution of logits at temperature 1, before any sampling setting applies.
 struct logits_spread {
     double log_sum; // logarithm of the sum of e^logit: log p(i) = logits[i] - log_sum
     double entropy; // in nats

@@ -7,7 +7,7 @@
 enum { CHUNK_NUMBERS = 1 << 23, CHUNK_ROWS = 256, CHUNK_LEAST = 16 }; // 32 MB of logits
 
 // Computes the losses of rows from their logits [m,V] or, with a cap, from their capped logits. If
-// `differentiate`, the logits become their gradient; else their new values mean nothing.
+// `differentiate`, the logits become their gradient; else they are overwritten.
 static int losses_of(struct graph *g, struct tensor *losses, struct tensor *logits, float cap,
                      const struct tensor *next, const struct tensor *weights, bool differentiate)
 {
