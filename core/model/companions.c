@@ -54,6 +54,7 @@ static char *defaults_text(const struct model *m)
     else
         size = xasprintf("%s to %lld x %lld pixels%s", p->crop ? "resized and cropped" : "resized",
                          (long long)p->width, (long long)p->height, p->max_tiles ? " a tile" : "");
+    if (!p->normalize) return size;
     char *text = xasprintf("%s, mean %g %g %g, deviation %g %g %g", size, (double)p->mean[0],
                            (double)p->mean[1], (double)p->mean[2], (double)p->std[0],
                            (double)p->std[1], (double)p->std[2]);

@@ -2,11 +2,13 @@
 // core/model/attention_shared.c, pass_shared.c, vision_gemma.c: configs, sizes of heads, which
 // layer shares which keys, sizes of pictures, shared keys after pruning and undo, refusals.
 // (tests/core/model/families/goldens.c compares numbers.)
+#include "core/model/companions.h"
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
 #include "core/model/pass.h"
 #include "core/picture/preprocess.h"
 #include "tests/core/model/families/golden.h"
+#include "tests/core/scratch.h"
 
 #define TEXT "{\"model_type\": \"gemma4_text\", \"hidden_size\": 64, \"num_attention_heads\": 8, "
 
@@ -143,6 +145,35 @@ static void pictures_fill_their_budget(void **state)
     struct err err = { 0 };
     assert_int_equal(preprocess_size(&c, 3000, 10, &width, &height, &err), -1);
     assert_non_null(strstr(err.text, "840 x 3 patches"));
+    // A limit above the budget does not raise it.
+    assert_int_equal(preprocess_limited(&c, 3000, 10, 1000).budget, 280);
+    assert_int_equal(preprocess_limited(&c, 3000, 10, 20).budget, 20);
+    c.limit_side = 0;
+    c.budget = 1120;
+    assert_int_equal(preprocess_size(&c, 6000, 10, &width, &height, &err), -1);
+    assert_non_null(strstr(err.text, "28800 x 48 pixels: too long"));
+}
+
+// Without a processor's config, the class's budget applies.
+static void the_default_budget_is_named(void **state)
+{
+    static const char *const files[] = { "config.json", "model.safetensors", "tokenizer.json",
+                                         "tokenizer_config.json" };
+    char *folder = scratch_new(), *list[COMPANIONS_MOST];
+    bool named = false;
+    struct err err = { 0 };
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        scratch_copy(folder, "tests/goldens/gemma4", files[i]);
+    struct model *m = model_load(folder, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    for (int n = companions_missing(m, list); n > 0; n--) {
+        named |= strstr(list[n - 1], "resized to at most 280 visual tokens") != NULL;
+        free(list[n - 1]);
+    }
+    assert_true(named);
+    model_free(m);
+    scratch_remove(folder);
 }
 
 static void set(struct golden *g, const char *key, const char *value)
@@ -218,6 +249,7 @@ int main(void)
         cmocka_unit_test(keys_and_values_may_be_one_projection),
         cmocka_unit_test(other_configs_are_refused),
         cmocka_unit_test(pictures_fill_their_budget),
+        cmocka_unit_test(the_default_budget_is_named),
         cmocka_unit_test(the_budget_is_a_setting),
         cmocka_unit_test(the_cache_holds_keys_once),
     };
