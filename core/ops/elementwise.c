@@ -62,8 +62,8 @@ static int softcap_backward(struct graph *g, const struct tape_step *s)
 
 struct tensor *op_softcap(struct graph *g, struct tensor *x, float cap)
 {
-    struct tensor *y = op_new_like(g, "softcap", "x", x);
-    if (!y) return NULL;
+    struct tensor *y = tape_on(g) ? op_new_like(g, "softcap", "x", x) : x;
+    if (!y || !graph_ok(g) || !op_want_f32(g, "softcap", "x", y)) return NULL;
     return op_record(g, "softcap", g->backend->softcap(y, x, cap), y,
                      &(struct tape_step){ .backward = softcap_backward, .in = { x }, .real = cap });
 }

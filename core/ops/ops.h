@@ -47,7 +47,7 @@ struct tensor *op_swiglu(struct graph *g, struct tensor *gate, struct tensor *up
 // Like op_swiglu: gelu(gate) * up, in the form GELU_TANH.
 struct tensor *op_geglu(struct graph *g, struct tensor *gate, struct tensor *up);
 struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
-// Limits x smoothly: cap * tanh(x / cap).
+// Limits x smoothly: cap * tanh(x / cap); in place without a tape. Use the returned tensor.
 struct tensor *op_softcap(struct graph *g, struct tensor *x, float cap);
 // Limits each element of x to low..high.
 struct tensor *op_clip(struct graph *g, struct tensor *x, float low, float high);
