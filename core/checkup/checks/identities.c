@@ -143,12 +143,13 @@ static const char *on_value(const struct method *m)
 static int toggle(struct checkup *c, const struct base *b, const struct method *m, struct err *err)
 {
     char *name = xasprintf("%s on and off", m->title);
-    // IRA needs a layer with values of its own.
+    // A method that changes values needs a layer with values of its own.
     const struct decoder_config *d = &c->model->decoder.config;
+    const bool choose = d->sharing && m->values;
     char own[16];
     snprintf(own, sizeof own, "%d", d->layers - d->sharing - 1);
     struct settings *s = checkup_with(c, m->toggle.key, on_value(m), "ffn.layers", "0",
-                                      d->sharing ? "ira.layers" : NULL, own, NULL);
+                                      choose ? m->layers : NULL, own, NULL);
     struct checkup_logits on = { 0 };
     struct err why = { 0 };
     int status = checkup_logits(c, s, &b->given, 0, &on, &why);

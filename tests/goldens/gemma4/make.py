@@ -152,10 +152,6 @@ def draw(model, seed):
 base_draw = base.draw
 
 
-def hub_name(name):
-    return name
-
-
 # --- the decoder again -------------------------------------------------------------------------------------------
 
 
