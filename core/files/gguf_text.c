@@ -62,12 +62,17 @@ static void read_mistral(struct gguf_config *c)
 {
     const double beta = config_number(c, "attention.temperature_scale", 0);
     cJSON *scaling = cJSON_GetObjectItemCaseSensitive(c->to, "rope_scaling");
+    cJSON *shares[] = { cJSON_GetObjectItemCaseSensitive(scaling, "mscale"),
+                        cJSON_GetObjectItemCaseSensitive(scaling, "mscale_all_dim") };
     if (!json_get(c->to, "sliding_window")) cJSON_AddNullToObject(c->to, "sliding_window");
     if (c->failed || beta == 0) return;
     if (!json_get(scaling, "original_max_position_embeddings")) {
         config_refuse(c, "'mistral3.attention.temperature_scale' needs rope scaling 'yarn'");
         return;
     }
+    // Files have the factor of yarn's logarithm itself, not a tenth as DeepSeek's.
+    for (int i = 0; i < 2; i++)
+        if (shares[i]) cJSON_SetNumberValue(shares[i], shares[i]->valuedouble / 10);
     cJSON_AddNumberToObject(scaling, "llama_4_scaling_beta", beta);
     config_put_text(c->to, "model_type", "ministral3");
     cJSON_SetValuestring(json_get(c->to, "architectures")->child, "Ministral3ForCausalLM");

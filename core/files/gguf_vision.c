@@ -222,17 +222,18 @@ static bool begins_with_any(const char *name, const char *const *starts)
     return *starts;
 }
 
-// Returns the order of rows of queries and keys whose rotary pairs are adjacent.
-static struct head_order pairs_of(const struct gguf *f)
+// Sets the order of rows of queries or keys whose rotary pairs are adjacent.
+static int order_pairs(struct safetensor *t, const struct gguf *f, struct err *err)
 {
-    const struct safetensor *q = gguf_find(f, "v.blk.0.attn_q.weight");
-    int64_t heads = 0;
-    struct err err;
-    if (gguf_int(f, "clip.vision.attention.head_count", 1, INT32_MAX, 0, &heads, &err) < 0 ||
-        !heads || !q || q->shape[0] / heads > INT16_MAX)
-        return (struct head_order){ 0 };
-    const int16_t head = (int16_t)(q->shape[0] / heads);
-    return (struct head_order){ head, head };
+    static const char key[] = "clip.vision.attention.head_count";
+    int64_t heads;
+    if (gguf_int(f, key, 1, INT32_MAX, 1, &heads, err) < 0) return -1;
+    const int64_t head = t->shape[0] / heads;
+    if (head > INT16_MAX || t->shape[0] % heads)
+        return err_set(err, "'%s': tensor '%.200s' has %lld rows, but '%s' is %lld", f->path,
+                       t->name, (long long)t->shape[0], key, (long long)heads);
+    t->order = (struct head_order){ (int16_t)head, (int16_t)head };
+    return 0;
 }
 
 static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
@@ -270,7 +271,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                            : xasprintf("%s%ld.%s%s", e->blocks, layer, n->hf, end);
     struct safetensor *put = renamed_add(r, t, name);
     reshape(put, n->form);
-    if (n->form == PAIRS) put->order = pairs_of(f);
+    if (n->form == PAIRS) return order_pairs(put, f, err);
     return n->form == LESS_1 ? renamed_less_1(r, put, err) : 0;
 }
 
