@@ -7,6 +7,7 @@
 
 #include "core/base/cancel.h"
 #include "core/base/event.h"
+#include "core/base/mem.h"
 #include "core/files/content.h"
 #include "core/files/quantised/quantised.h"
 #include "core/files/safetensors.h"
@@ -86,14 +87,24 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
-// Checks that the text after a picture is a token: prompts cannot spell it with other tokens.
+static int need_token(const struct model *m, const char *text, const char *where, struct err *err)
+{
+    if (tokenizer_id(m->tokenizer, text) >= 0) return 0;
+    return err_set(err, "the tokenizer has no token %s, which follows %s", text, where);
+}
+
+// The encoder's texts between and after visual tokens must be single tokens: split into several,
+// they would mean nothing to the model.
 static int check_marks(const struct model *m, struct err *err)
 {
     const struct vision_kind *kind = m->vision.config.kind; // NULL: text only
-    if (!kind || !kind->picture_after || tokenizer_id(m->tokenizer, kind->picture_after) >= 0)
-        return 0;
-    return err_set(err, "the tokenizer has no token %s, which follows a picture's visual tokens",
-                   kind->picture_after);
+    if (!kind || !kind->picture_mark) return 0;
+    struct buf mark = { 0 };
+    kind->picture_mark(&mark, 1, 2, 1);
+    char *text = buf_take(&mark);
+    const int status = need_token(m, text, "each row of a picture's visual tokens", err);
+    free(text);
+    return status < 0 ? -1 : need_token(m, kind->picture_after, "a picture's visual tokens", err);
 }
 
 static int load_tokenizer(struct model *m, struct err *err)

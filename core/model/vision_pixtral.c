@@ -50,10 +50,9 @@ static int pixtral_read(struct vision_config *v, const cJSON *json, struct err *
 static int read_size(struct picture_config *p, const cJSON *json, struct err *err)
 {
     const cJSON *size;
-    int64_t width = 0, height = 0;
-    const bool sides = json_get(json_get(json, "size"), "height");
+    int64_t width, height;
     if (json_object(json, "size", &size, err) < 0) return -1;
-    if (!sides)
+    if (!json_get(size, "height") && !json_get(size, "width"))
         return json_int(size, "longest_edge", 1, IMAGE_MAX_SIDE, p->longest, &p->longest, err);
     if (json_int(size, "height", 1, IMAGE_MAX_SIDE, 0, &height, err) < 0 ||
         json_int(size, "width", 1, IMAGE_MAX_SIDE, 0, &width, err) < 0)
@@ -74,8 +73,7 @@ static int check_patch(const struct vision_config *v, const cJSON *json, struct 
     return err_in(err, "\"patch_size\"");
 }
 
-// The processor makes sides multiples of patch * merge: transformers has the merge size in
-// processor_config.json too, as "spatial_merge_size", but it must be the encoder's.
+// The processor makes sides multiples of patch * merge.
 static int pixtral_read_pictures(struct picture_config *p, const struct vision_config *v,
                                  const cJSON *json, struct err *err)
 {

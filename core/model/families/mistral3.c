@@ -15,7 +15,7 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Unlike other classes, transformers' ties the head of a config without the key.
+// Unlike its other classes, transformers' Mistral 3 ties the head if the config lacks the key.
 static bool tied_by_default(const struct checkpoint *c)
 {
     return !json_get(c->config, "tie_word_embeddings") && !checkpoint_has(c, "lm_head.weight") &&
@@ -46,6 +46,8 @@ static int read_config(struct model *m, const struct checkpoint *c, struct err *
 static int mistral3_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     if (read_config(m, c, err) < 0) return err_in(err, "config.json");
+    if (vision_check_equal(c->processor, "spatial_merge_size", m->vision.config.merge, err) < 0)
+        return err_in(err, "processor_config.json");
     if (vision_pixtral.read_pictures(&m->picture, &m->vision.config, c->preprocessor, err) == 0)
         return 0;
     return err_in(err, "%s", checkpoint_preprocessor_file(c));

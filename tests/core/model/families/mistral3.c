@@ -6,6 +6,7 @@
 #include "core/picture/preprocess.h"
 #include "core/template/sequence.h"
 #include "tests/core/model/families/golden.h"
+#include "tests/core/model/passes.h"
 #include "tests/core/scratch.h"
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -131,11 +132,12 @@ static void text_ends_each_row(void **state)
 
 // --- configs -------------------------------------------------------------------------------------
 
-// A copy of the golden folder, with one file's text changed.
+// A copy of the golden folder with `to` in place of each `from` in one file.
 static char *folder_with(const char *golden, const char *file, const char *from, const char *to)
 {
-    static const char *const files[] = { "config.json", "model.safetensors", "tokenizer.json",
-                                         "tokenizer_config.json", "preprocessor_config.json" };
+    static const char *const files[] = { "config.json",           "model.safetensors",
+                                         "tokenizer.json",        "preprocessor_config.json",
+                                         "tokenizer_config.json", "processor_config.json" };
     char source[64];
     snprintf(source, sizeof source, "tests/goldens/%s", golden);
     char *folder = scratch_new();
@@ -146,11 +148,16 @@ static char *folder_with(const char *golden, const char *file, const char *from,
     char *path = xasprintf("%s/%s", source, file), *text = file_read(path, 1 << 20, &size, &err);
     if (!text) fail_msg("%s", err.text);
     text[size - 1] = 0;
-    const char *at = strstr(text, from);
-    if (!at) fail_msg("%s has no %s", path, from);
-    char *changed = xasprintf("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    scratch_text(folder, file, changed);
-    free(changed);
+    struct buf changed = { 0 };
+    const char *rest = text;
+    for (const char *at; (at = strstr(rest, from)); rest = at + strlen(from)) {
+        buf_add(&changed, rest, (size_t)(at - rest));
+        buf_puts(&changed, to);
+    }
+    if (rest == text) fail_msg("%s has no %s", path, from);
+    buf_puts(&changed, rest);
+    scratch_text(folder, file, changed.data);
+    buf_release(&changed);
     free(text);
     free(path);
     return folder;
@@ -172,8 +179,36 @@ static void other_configs_are_refused(void **state)
           "\"vision_feature_layer\": [-1, -2]", "features from several layers" },
         { "mistral3", "config.json", "\"spatial_merge_size\": 2", "\"spatial_merge_size\": 3",
           "patch_merger.merging_layer.weight' has shape [16, 64]" },
+        { "mistral3", "config.json", "\"spatial_merge_size\": 2", "\"spatial_merge_size\": 0",
+          "\"spatial_merge_size\" must be a whole number from 1 to 64" },
+        { "mistral3", "config.json", "\"patch_size\": 4", "\"patch_size\": 5",
+          "patch_conv.weight' has shape [16, 3, 4, 4]" },
+        { "mistral3", "config.json", "\"patch_size\": 4", "\"patch_size\": 49",
+          "vision_config: \"image_size\" is less than a patch" },
+        { "mistral3", "config.json", "\"image_size\": 48", "\"image_size\": 1e12",
+          "vision_config: \"image_size\" must be a whole number" },
+        { "mistral3", "config.json", "\"num_attention_heads\": 2,\n  \"num_channels\"",
+          "\"num_attention_heads\": 8,\n  \"num_channels\"",
+          "vision_config: heads of width 2 cannot be rotated" },
+        { "mistral3", "config.json", "\"rope_theta\": 10000.0", "\"rope_theta\": 1e999",
+          "vision_config: \"rope_theta\" must be a number" },
+        { "mistral3", "config.json", "\"rope_theta\": 10000.0", "\"rope_theta\": 0",
+          "vision_config: \"rope_theta\" must be greater than 0" },
+        { "mistral3", "config.json", "\"rope_theta\": 10000.0",
+          "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2}",
+          "vision_config: \"rope_type\" \"linear\" is not supported" },
         { "mistral3", "preprocessor_config.json", "\"longest_edge\": 24",
           "\"height\": 24, \"width\": 28", "height and width must be equal" },
+        { "mistral3", "preprocessor_config.json", "\"longest_edge\": 24", "\"width\": 24",
+          "height and width must be equal" },
+        { "mistral3", "preprocessor_config.json", "\"longest_edge\": 24", "\"longest_edge\": 1e9",
+          "\"longest_edge\" must be a whole number from 1 to 20000" },
+        { "mistral3", "processor_config.json", "\"spatial_merge_size\": 2",
+          "\"spatial_merge_size\": 3", "\"spatial_merge_size\" is 3, but the encoder's is 2" },
+        { "mistral3", "tokenizer.json", "[IMG_BREAK]", "[IMG_LINES]",
+          "has no token [IMG_BREAK], which follows each row" },
+        { "pixtral", "tokenizer.json", "[IMG_END]", "[IMG_FIN]",
+          "has no token [IMG_END], which follows a picture" },
         { "mistral3", "preprocessor_config.json", "\"height\": 4", "\"height\": 5",
           "\"patch_size\": \"height\" is 5, but the encoder's is 4" },
         { "mistral3", "preprocessor_config.json", "\"do_resize\": true", "\"do_resize\": false",
@@ -256,6 +291,58 @@ static void queries_grow_with_their_position(void **state)
     golden_close(&g);
 }
 
+// In a model of one layer, a factor of a row's query does the same as one of the row's scores. Of
+// rows 16 to 31, which alone have targets, it is 1 + 0.1 ln 2.
+static void gradients_pass_through_the_factors(void **state)
+{
+    enum { N = 32 };
+    int32_t ids[N], target[N];
+    float *grad[2][64];
+    double loss[2];
+    size_t count = 0;
+    char *folder = folder_with(
+        "mistral3", "config.json",
+        "\"model_type\": \"mistral\",\n  \"num_attention_heads\": 2,\n  \"num_hidden_layers\": 3",
+        MINISTRAL "\"num_attention_heads\": 2, \"num_hidden_layers\": 1");
+    for (int i = 0; i < N; i++) {
+        ids[i] = 20 + i * 37 % 256;
+        target[i] = i < 16 ? -1 : 20 + i * 53 % 256;
+    }
+    for (int k = 0; k < 2; k++) {
+        struct err err = { 0 };
+        struct model *m = model_load(folder, test_device(), NULL, &err);
+        if (!m) fail_msg("%s", err.text);
+        if (k) {
+            m->decoder.config.rope.query_beta = 0;
+            m->decoder.config.score_scale *= 1 + 0.1 * log(2);
+        }
+        pass_want_gradients(m);
+        loss[k] = pass_loss(m, ids, target, N, k);
+        count = m->weights.count;
+        assert_true(count <= 64);
+        for (size_t i = 0; i < count; i++) {
+            const struct tensor *t = m->weights.list[i].tensor;
+            const size_t bytes = (size_t)t->grad->count * sizeof(float);
+            grad[k][i] = xmalloc(bytes);
+            backend_of(test_device(), t)->download(grad[k][i], t->grad->data, bytes);
+            double difference = 0, size = 0;
+            for (int64_t j = 0; k && j < t->grad->count; j++) {
+                difference += pow((double)(grad[0][i][j] - grad[1][i][j]), 2);
+                size += pow((double)grad[0][i][j], 2);
+            }
+            if (!(sqrt(difference) <= 1e-5 * sqrt(size)))
+                fail_msg("gradient of %s: differs by %g of %g", m->weights.list[i].name,
+                         sqrt(difference), sqrt(size));
+            assert_true(!k || size > 0 || !strstr(m->weights.list[i].name, "language_model"));
+        }
+        pass_free_gradients(m);
+        model_free(m);
+    }
+    assert_true(fabs(loss[0] - loss[1]) < 1e-6 * loss[0]);
+    for (size_t i = 0; i < 2 * count; i++) free(grad[i / count][i % count]);
+    scratch_remove(folder);
+}
+
 static int64_t window_of(const char *more)
 {
     struct err err = { 0 };
@@ -295,6 +382,7 @@ int main(void)
         cmocka_unit_test(other_configs_are_refused),
         cmocka_unit_test(other_spellings_are_read),
         cmocka_unit_test(queries_grow_with_their_position),
+        cmocka_unit_test(gradients_pass_through_the_factors),
         cmocka_unit_test(ministral_needs_its_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
