@@ -1,5 +1,6 @@
 # native.sh -- LLaVA with an encoder of native resolution, from `vlmsh new` to a trained model: a chat
-# about two pictures, methods, norm alignment, a heat map, training with IRA, a whole model.
+# about two pictures, methods, norm alignment, a heat map, training with IRA, a whole model; adapters
+# of Mistral Small.
 . tests/commands/common.bash
 vlmsh new --like tiny-moonvit "$work/m" >/dev/null || fail "no model"
 cp tests/goldens/pictures/{scene,wide}.png "$work"
@@ -28,4 +29,22 @@ lines "/load $work/m" "/set job.nice 0" "/set image.max_tokens 4" "/set train.st
 check "no error" 'select(.event=="error").message' ""
 check "the whole model has the encoder" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'4\n4'
 grep -q '"moonvit"' "$work/all/config.json" || fail "config.json of the trained model"
+
+# Mistral Small: LoRA of the decoder with a trained projector is loaded, unloaded and merged.
+mistral=tests/goldens/mistral3
+lines "/load $mistral" "/set job.nice 0" "/set train.steps 2" "/set train.lr 0.01" \
+    "/set train.params lora:*:2 *multi_modal_projector*" "/train $work/data.jsonl $work/lora" /wait \
+    "/adapter load $work/lora" "/adapter merge $work/merged" "/set train.method layernorm" \
+    "/train $work/data.jsonl $work/norms" /wait
+check "no error" 'select(.event=="error").message' ""
+asked() { # MODEL DUMP [LINE...]
+    answer "$1" "$2" "${@:3}" -c "/image $work/wide.png"
+}
+asked $mistral "$work/a.safetensors"
+asked $mistral "$work/b.safetensors" -c "/adapter load $work/lora"
+asked "$work/merged" "$work/c.safetensors"
+near "$work/a.safetensors" "$work/b.safetensors" 1e-3 'visual.*' 2>/dev/null && fail "the projector was not trained"
+near "$work/b.safetensors" "$work/c.safetensors" 0.05 'visual.* logits' || fail "a merged adapter"
+asked $mistral "$work/d.safetensors" -c "/adapter load $work/lora" -c "/adapter unload"
+same_dump "an unloaded adapter" "$work/a.safetensors" "$work/d.safetensors"
 finish

@@ -12,6 +12,8 @@
 
 enum { FIRST = 18, SECOND = 4, VISUAL = FIRST + SECOND, ROWS = 2 + FIRST + 3 + SECOND + 2 };
 
+static bool apart; // the overview has text between its rows
+
 static int tiles_of(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                     int most)
 {
@@ -20,7 +22,7 @@ static int tiles_of(const struct model *m, struct picture_shape shape, struct pi
         tiles[0] = (struct picture_tile){ 0, 2, 2, 2, 0, 0, w, h, false };
         return 1;
     }
-    tiles[0] = (struct picture_tile){ 0, 2, 3, 3, 0, 0, w, h, false };
+    tiles[0] = (struct picture_tile){ 0, 2, 3, 3, 0, 0, w, h, apart };
     tiles[1] = (struct picture_tile){ 6, 4, 2, 3, 0, 0, w, h, false };
     return 2;
 }
@@ -189,10 +191,11 @@ static bool on_line(int64_t i, bool split)
     if (b >= 0) return b + 2 < SECOND;
     if (a < 0 || a + 2 >= FIRST) return false;
     if (!split) return true;
-    return a + 2 < 6; // the overview is one line; rows of two tokens and a newline contain no three
+    // Rows of two tokens and a newline contain no three. The overview is one line, or one per row.
+    return a + 2 < 6 && (!apart || a % 3 == 0);
 }
 
-static void paths_end_at_tiles(void **state)
+static void check_paths(void)
 {
     struct fixture f;
     float h[ROWS * WIDTH];
@@ -212,12 +215,21 @@ static void paths_end_at_tiles(void **state)
                 sum += angle(h + i * WIDTH, h + (i + 1) * WIDTH, h + (i + 2) * WIDTH);
                 count++;
             }
-        assert_int_equal(count, split ? 4 + 2 : 16 + 2);
+        assert_int_equal(count, split ? (apart ? 2 : 4) + 2 : 16 + 2);
         assert_float_equal(curvature_angle(c, 0, split), sum / count, 1e-6);
     }
     curvature_free(c);
     arena_release(&arena);
     sequence_release(&f.sequence);
+}
+
+static void paths_end_at_tiles(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        apart = i;
+        check_paths();
+    }
+    apart = false;
 }
 
 // --- two pictures in one conversation ------------------------------------------------------------
