@@ -33,13 +33,13 @@
 # libfontconfig-dev substitutes for plot.font
 # libsnappy-dev     parquet files (Snappy)           libzstd-dev  parquet files (zstd)
 # libzip-dev        pictures in ZIP archives
-# xz-utils          unpacks the demo model            libcmocka-dev  unit tests
+# xz-utils          unpacks the demo model           libcmocka-dev unit tests
 PACKAGES = gcc make xz-utils libcjson-dev libpcre2-dev libutf8proc-dev libstb-dev libjpeg-dev libwebp-dev \
            libgif-dev libsqlite3-dev libreadline-dev libncurses-dev libmd-dev libcairo2-dev libsnappy-dev libzstd-dev \
            libzip-dev libfontconfig-dev fonts-dejavu-core
 TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck python3
-FUZZ_PACKAGES = clang libclang-rt-dev python3 xz-utils
+FUZZ_PACKAGES = clang libclang-rt-dev python3
 REAL_PACKAGES = python3 python3-pip
 
 ifeq ($(origin CC),default)
@@ -346,7 +346,7 @@ GPU_PLAYED   := $(B)/tests/cuda/limits tests/cuda/dry.sh tests/cuda/launches.sh
 # shapes, under that tool of compute-sanitizer, which makes them ten to a hundred times slower.
 SANITIZER   ?=
 # The CPU's suites that tests/cuda/*.sh run if a GPU's memory cannot be read directly.
-GPU_SUITES  := $(addprefix $(B)/tests/,core/model/families/goldens core/model/families/latent core/model/families/moonvit core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
+GPU_SUITES  := $(addprefix $(B)/tests/,$(addprefix core/model/families/,goldens latent mistral3 moonvit) core/methods/norm_align core/methods/ffn_approx core/methods/calibration core/talk/lookahead \
                  $(addprefix core/probes/,attention calibrations contribution kl layers live norms))
 GPU_TESTS    = $(filter-out $(GPU_PLAYED),$(GPU_PROGRAMS) $(if $(SANITIZER),,$(wildcard tests/cuda/*.sh)))
 test-gpu: deps-test

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs every stage of every golden model on the GPU; latent attention and experts of other shapes;
-# MoonViT in LLaVA.
+# MoonViT in LLaVA; Ministral 3's decoder.
 . tests/cuda/suites.bash
-run_suites core/model/families/goldens core/model/families/latent core/model/families/moonvit
+run_suites core/model/families/{goldens,latent,moonvit,mistral3}
 exit $failed
