@@ -147,8 +147,7 @@ struct vision_kind {
     // none.
     void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
     const char *picture_after;
-    const struct family_mmproj
-        *mmproj;              // its form in GGUF files, in all families; NULL: the family's
+    const struct family_mmproj *mmproj; // its form in GGUF files; NULL: the family's
     const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
     // Binds the file's weights; v->layer is already allocated.
     void (*bind)(struct vision *v, struct binder *b);

@@ -285,8 +285,7 @@ static const struct family_shape shapes[] = {
       "{\"architectures\": [\"LlavaForConditionalGeneration\"], \"model_type\": \"llava\", "
       "\"image_seq_length\": 1, \"image_token_index\": 0, \"projector_hidden_act\": \"gelu\", "
       "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"vision_feature_layer\": "
-      "-1, "
-      "\"vision_feature_select_strategy\": \"full\", \"vision_config\": {\"model_type\": "
+      "-1, \"vision_feature_select_strategy\": \"full\", \"vision_config\": {\"model_type\": "
       "\"pixtral\", \"head_dim\": 64, \"hidden_act\": \"silu\", \"hidden_size\": 1024, "
       "\"image_size\": 1024, \"intermediate_size\": 4096, \"num_attention_heads\": 16, "
       "\"num_hidden_layers\": 24, \"patch_size\": 16, \"rope_theta\": 10000.0}, \"text_config\": "
@@ -296,9 +295,8 @@ static const struct family_shape shapes[] = {
       "\"rms_norm_eps\": 1e-05, \"rope_theta\": 1000000000.0, \"sliding_window\": null, "
       "\"vocab_size\": 131072}}",
       "{\"image_processor_type\": \"PixtralImageProcessor\", \"image_mean\": [0.48145466, "
-      "0.4578275, "
-      "0.40821073], \"image_std\": [0.26862954, 0.26130258, 0.27577711], \"patch_size\": "
-      "{\"height\": 16, \"width\": 16}, \"size\": {\"longest_edge\": 1024}}",
+      "0.4578275, 0.40821073], \"image_std\": [0.26862954, 0.26130258, 0.27577711], "
+      "\"patch_size\": {\"height\": 16, \"width\": 16}, \"size\": {\"longest_edge\": 1024}}",
       131072, 130072, "[INST] [/INST] [IMG_BREAK] [IMG_END]" },
     { 0 },
 };

@@ -192,16 +192,17 @@ static struct vision_picture picture_read(struct graph *g, const struct model *m
     p.rows = sized.height / v->patch;
     p.cols = sized.width / v->patch;
     const int64_t shape[] = { p.rows * p.cols, 3 * v->times * v->patch * v->patch };
-    const int64_t planes[] = { 3, sized.height, sized.width };
-    float *rows = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *rows);
-    const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
-    if (v->kind->reads_planes)
-        preprocess_floats(rows, &sized, &c);
-    else
-        preprocess_patches(rows, &sized, &c, v->patch, merge, v->times);
-    p.pixels = v->kind->reads_planes ? graph_upload(g, DTYPE_F32, 3, planes, rows)
-                                     : graph_upload(g, DTYPE_F32, 2, shape, rows);
-    free(rows);
+    float *values = xreallocarray(NULL, (size_t)(shape[0] * shape[1]), sizeof *values);
+    if (v->kind->reads_planes) {
+        const int64_t planes[] = { 3, sized.height, sized.width };
+        preprocess_floats(values, &sized, &c);
+        p.pixels = graph_upload(g, DTYPE_F32, 3, planes, values);
+    } else {
+        const int64_t merge = v->kind->row_by_row ? 1 : v->merge;
+        preprocess_patches(values, &sized, &c, v->patch, merge, v->times);
+        p.pixels = graph_upload(g, DTYPE_F32, 2, shape, values);
+    }
+    free(values);
     image_release(&sized);
     return p;
 }
