@@ -91,7 +91,6 @@ static int pixtral_read_pictures(struct picture_config *p, const struct vision_c
 
 static void mark_row(struct buf *to, int64_t i, int64_t count, int64_t cols)
 {
-    (void)count, (void)cols;
     if (i) buf_puts(to, PIXTRAL_BREAK);
 }
 
