@@ -551,5 +551,5 @@ void json_sink_free(struct json_sink *j)
 
 struct sink json_sink(struct json_sink *j)
 {
-    return (struct sink){ .emit = json_emit, .self = j };
+    return (struct sink){ .emit = json_emit, .self = j, .reads_token = true };
 }

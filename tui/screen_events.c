@@ -247,7 +247,7 @@ static void emit(void *self, const struct event *event)
 
 struct sink news_sink(struct news_queue *q)
 {
-    return (struct sink){ .emit = emit, .self = q };
+    return (struct sink){ .emit = emit, .self = q, .reads_token = true };
 }
 
 static void emit_map(void *self, const struct event *event)

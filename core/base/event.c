@@ -23,6 +23,13 @@ void sinks_emit(const struct sinks *sinks, const struct event *event)
     for (int i = 0; i < sinks->count; i++) sinks->list[i].emit(sinks->list[i].self, event);
 }
 
+bool sinks_read_token(const struct sinks *sinks)
+{
+    for (int i = 0; sinks && i < sinks->count; i++)
+        if (sinks->list[i].reads_token) return true;
+    return false;
+}
+
 static void emit_text(const struct sinks *sinks, enum event_kind kind, const char *format,
                       va_list args)
 {

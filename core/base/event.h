@@ -24,7 +24,7 @@ enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token (text may be empty); id -1: no token, only the
                     // rest of the text. reasoning: text of the reasoning; value: all text, with
                     // marks; ok: a closing mark came without an opening one, so all earlier text is
-                    // reasoning; token: how sure the model is of it, NULL: unknown
+                    // reasoning; token: how sure the model is of it, NULL: not computed
     EVENT_ANSWER,   // answer: the complete answer
     EVENT_TEXT,     // text: lines for the user (help, info); ok: they are a drawing and must not be
                     // wrapped
@@ -73,9 +73,11 @@ enum event_kind {
     EVENT_SCORE,  // score: one evaluated sample
 };
 
+// Computed only if a sink reads it (sink.reads_token).
 struct event_token {
-    double probability; // by the model alone, before any setting of sampling acts
-    double entropy;     // of the distribution that the token was chosen from, in nats
+    // From the softmax of the logits at temperature 1, before any sampling setting acts.
+    double probability; // of the token
+    double entropy;     // in nats
     double share;       // of the token that comes from the pictures (core/probes/share.h); NaN: not
                         // measured
 };
@@ -216,6 +218,7 @@ struct event {
 struct sink {
     void (*emit)(void *self, const struct event *event);
     void *self;
+    bool reads_token; // reads event.token
 };
 
 enum { SINKS_MAX = 8 };
@@ -227,6 +230,7 @@ struct sinks {
 
 void sinks_add(struct sinks *sinks, struct sink sink);
 void sinks_emit(const struct sinks *sinks, const struct event *event);
+bool sinks_read_token(const struct sinks *sinks); // true if any sink reads event.token
 void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)

@@ -101,7 +101,7 @@ bool engine_watched(const struct engine *e)
 // True if answers measure the share of each token that comes from the pictures.
 static bool measures_shares(const struct engine *e)
 {
-    if (!e->conversation.picture_count) return false;
+    if (!e->conversation.picture_count || !sinks_read_token(e->sinks)) return false;
     return settings_flag(e->settings, "why.live") ||
            (e->watch && !e->stash && settings_is(e->settings, "screen.tint", "picture"));
 }

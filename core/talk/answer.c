@@ -103,7 +103,7 @@ struct answering {
     // The newest pass.
     float *logits;                 // [1 + drafts, V] of the pass's last rows, host memory
     int64_t capacity;              // of logits, in rows
-    float *probs;                  // [V] of the newest token
+    float *probs;                  // [V] for measure_token; NULL: no sink reads event.token
     int32_t draft[LOOKAHEAD_MOST]; // [drafts] tokens of all these rows but the first
     int64_t drafts, row; // the next token is chosen from `row`; earlier drafts were accepted
     int64_t known;       // rows of the sequence up to `row`
@@ -255,28 +255,26 @@ static int apply_changes(struct answering *a)
 
 // --- generation ----------------------------------------------------------------------------------
 
-// Picks the next token, or takes a forced one, and says how sure the model is of it.
-static int32_t choose(struct answering *a, bool forced, struct event_token *sure)
+// Computes how sure the model was of the newest token, which was chosen from the current logits.
+static struct event_token measure_token(const struct answering *a, int32_t id)
 {
-    const int64_t vocab = a->c->model->decoder.config.vocab, token = (int64_t)a->ids.count;
+    const struct answer_options *o = a->options;
     const float *logits = logits_now(a);
-    const struct logits_spread spread = logits_spread(logits, vocab, a->probs);
-    const int32_t id = forced ? a->options->forced[token]
-                              : sampler_pick(a->settings, logits, vocab, a->sequence.ids,
-                                             (size_t)a->sequence.n, (uint64_t)a->sequence.n);
-    *sure = (struct event_token){
+    const struct logits_spread spread =
+        logits_spread(logits, a->c->model->decoder.config.vocab, a->probs);
+    return (struct event_token){
         .probability = exp((double)logits[id] - spread.log_sum),
         .entropy = spread.entropy,
-        .share = a->options->share ? a->options->share(a->options->share_self, token) : NAN,
+        .share = o->share ? o->share(o->share_self, (int64_t)a->ids.count - 1) : NAN,
     };
-    return id;
 }
 
-// Emits a token with its text, and empties the text. sure NULL: the rest of the text, no token.
-static void emit_token(struct answering *a, int32_t id, const struct event_token *sure,
-                       struct buf *text, bool last)
+// Emits a token with its text, and empties the text. id -1: no token, only the rest of the text.
+static void emit_token(struct answering *a, int32_t id, struct buf *text, bool last)
 {
     struct buf reasoning = { 0 }, answer = { 0 };
+    const bool measured = a->probs && id >= 0;
+    const struct event_token sure = measured ? measure_token(a, id) : (struct event_token){ 0 };
     buf_puts(text, "");
     buf_puts(&a->whole, text->data);
     thinking_push(&a->thinking, text->data, &reasoning, &answer);
@@ -289,7 +287,7 @@ static void emit_token(struct answering *a, int32_t id, const struct event_token
                                           .text = answer.data ? answer.data : "",
                                           .reasoning = reasoning.data ? reasoning.data : "",
                                           .value = text->data,
-                                          .token = sure,
+                                          .token = measured ? &sure : NULL,
                                           .ok = turned });
     buf_release(&reasoning);
     buf_release(&answer);
@@ -342,7 +340,7 @@ static int generate(struct answering *a)
     int status = 0;
     double start = clock_seconds(), before = a->prefill_s + a->vision_s;
     detokenizer_start(&words, m->tokenizer, true);
-    a->probs = xreallocarray(NULL, (size_t)vocab, sizeof *a->probs);
+    if (sinks_read_token(a->sinks)) a->probs = xreallocarray(NULL, (size_t)vocab, sizeof *a->probs);
     for (;;) {
         if (graph_stop(&a->graph)) break;
         if ((status = apply_changes(a)) < 0) break;
@@ -356,8 +354,9 @@ static int generate(struct answering *a)
             break;
         }
         const bool forced = a->ids.count < a->options->forced_count;
-        struct event_token sure;
-        const int32_t id = choose(a, forced, &sure);
+        const int32_t id = forced ? a->options->forced[a->ids.count]
+                                  : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,
+                                                 (size_t)a->sequence.n, (uint64_t)a->sequence.n);
         if (!forced && model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos")) {
             a->stop = "eos";
             break;
@@ -372,7 +371,7 @@ static int generate(struct answering *a)
         // The last token's event also has the text held back so far, including incomplete
         // characters.
         if (last) detokenizer_finish(&words, &text);
-        emit_token(a, id, &sure, &text, last);
+        emit_token(a, id, &text, last);
         if (last) break;
         if ((status = step(a)) < 0) break;
     }
@@ -383,7 +382,7 @@ static int generate(struct answering *a)
     drop_drafts(a);
     lookahead_judge(&a->lookahead, a->drafts, a->row);
     detokenizer_finish(&words, &text); // a second call adds nothing
-    if (text.length || a->thinking.held.length) emit_token(a, -1, NULL, &text, true);
+    if (text.length || a->thinking.held.length) emit_token(a, -1, &text, true);
     buf_release(&text);
     detokenizer_release(&words);
     // Recomputed rows count as prefill.

@@ -28,7 +28,8 @@ struct answer_options {
     const int32_t *forced; // [forced_count] the first tokens of the answer; generation continues
                            // after them
     size_t forced_count;
-    // Returns the share of a token that comes from the pictures; NaN: unknown. NULL: not measured.
+    // Returns the share of the answer's token (from 0) that comes from the pictures; NaN: unknown.
+    // Called only if a sink reads event.token. NULL: not measured.
     double (*share)(void *self, int64_t token);
     void *share_self;
     // Called before each token is chosen; `tokens` have been generated so far. May change settings,

@@ -11,14 +11,15 @@ struct caught {
     struct event_token sure[64];
     int32_t ids[64];
     int count;
+    bool unread; // the sink does not read event.token
 };
 
 static void catch_event(void *self, const struct event *e)
 {
     struct caught *c = self;
     if (e->kind != EVENT_TOKEN || e->id < 0) return;
-    assert_non_null(e->token);
-    c->sure[c->count] = *e->token;
+    assert_true(c->unread == !e->token);
+    if (e->token) c->sure[c->count] = *e->token;
     c->ids[c->count++] = e->id;
 }
 
@@ -32,7 +33,7 @@ static void catch (struct golden *g, const char *model, const char *live, const 
     must(engine_set(g->engine, "sample.lookahead", lookahead, &err), &err);
     must(engine_set(g->engine, "why.live", live, &err), &err);
     must(engine_set(g->engine, "why.share", by, &err), &err);
-    sinks_add(engine_sinks(g->engine), (struct sink){ catch_event, c });
+    sinks_add(engine_sinks(g->engine), (struct sink){ catch_event, c, .reads_token = !c->unread });
     must(engine_answer(g->engine, &err), &err);
 }
 
@@ -112,12 +113,27 @@ static void drafts_change_no_share(void **state)
         near(&g, "share", c[1].sure[t].share, c[0].sure[t].share, 1e-6);
 }
 
+// For a sink that does not read them, no numbers are computed; the answer is the same.
+static void only_readers_cost(void **state)
+{
+    struct golden g;
+    struct caught read = { 0 }, unread = { .unread = true };
+    catch (&g, "llava-1.5", "on", "attention", "4", &read);
+    golden_close(&g);
+    catch (&g, "llava-1.5", "on", "attention", "4", &unread);
+    golden_close(&g);
+    assert_true(read.count > 1);
+    assert_int_equal(read.count, unread.count);
+    assert_memory_equal(read.ids, unread.ids, sizeof read.ids);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_shares_equal_attention),
         cmocka_unit_test(measuring_changes_no_bit),
         cmocka_unit_test(drafts_change_no_share),
+        cmocka_unit_test(only_readers_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
