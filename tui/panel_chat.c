@@ -165,7 +165,7 @@ static void colour_token(const struct view *v, struct canvas *c, struct area lin
 static void tint_tokens(const struct view *v, struct canvas *c, struct area line,
                         const struct entry *e, const struct wrap *w)
 {
-    const enum tint tint = tint_now(v, c);
+    const enum tint tint = v->chat.tint_most > 0 ? tint_now(v, c) : TINT_OFF;
     if (tint == TINT_OFF || e->undone) return;
     for (size_t i = 0; i < e->token_count; i++)
         colour_token(v, c, line, e, w, e->first_token + i,
@@ -247,7 +247,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     struct chat_view *chat = &v->chat;
     const int width = area.width - GUTTER;
     const enum tint tint = tint_now(v, c);
-    chat->tint_most = tint_most(v, tint);
+    chat->tint_most = tint == TINT_OFF ? 0 : tint_most(v, tint);
     if (tint != TINT_OFF && area.height > 2) {
         area.height--;
         tint_legend(v, c, (struct area){ area.x, area.y + area.height, area.width, 1 }, tint,

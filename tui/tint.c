@@ -22,7 +22,8 @@ enum { TINTS = sizeof tints / sizeof *tints };
 enum tint tint_now(const struct view *v, const struct canvas *c)
 {
     const char *name = view_setting(v, "screen.tint");
-    for (int i = TINTS - 1; i > 0 && !c->mono; i--)
+    if (c->mono) return TINT_OFF;
+    for (int i = 0; i < TINTS; i++)
         if (!strcmp(tints[i].name, name)) return (enum tint)i;
     return TINT_OFF;
 }

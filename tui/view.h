@@ -60,7 +60,7 @@ struct chat_view {
     int scroll;               // lines from the end; 0: follows new output
     int width, height, total; // as drawn last
     int wide;          // entry of the last table drawn that is wider than the panel; -1: none
-    double tint_most;  // upper end of the scale of screen.tint, as drawn last
+    double tint_most;  // upper end of the scale of screen.tint, as drawn last; 0: no tint
     unsigned markdown; // options of tui/markdown.h, as drawn last
     bool searching;    // letters go to the search text
     struct buf search;
