@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/random.h"
 #include "core/picture/image_parts.h"
 #include "core/picture/resize.h"
 
-// What a change does to the copy [height, width, 3], which it may replace.
+// Changes an image [height, width, 3], whose pixels it may replace; `by`: how much.
 typedef int (*change_fn)(struct image *image, const double *by, struct err *err);
 
 static int clamp(int64_t x, int64_t end)
@@ -37,7 +38,7 @@ static int shift(struct image *image, const double *by, struct err *err)
     return 0;
 }
 
-// Cuts off a share of each side and enlarges the rest to the former size.
+// Cuts off a share of each side and enlarges the rest to the original size.
 static int crop(struct image *image, const double *by, struct err *err)
 {
     const uint8_t fill[3] = { 0 };
@@ -54,7 +55,7 @@ static int crop(struct image *image, const double *by, struct err *err)
     return 0;
 }
 
-// Multiplies all levels.
+// Multiplies all levels by a factor.
 static int brightness(struct image *image, const double *by, struct err *err)
 {
     for (int64_t i = 0; i < 3 * image->width * image->height; i++)
@@ -62,7 +63,7 @@ static int brightness(struct image *image, const double *by, struct err *err)
     return 0;
 }
 
-// Multiplies the distance of all levels from the picture's mean.
+// Multiplies the difference of each level from the mean by a factor.
 static int contrast(struct image *image, const double *by, struct err *err)
 {
     const int64_t n = 3 * image->width * image->height;
@@ -74,7 +75,8 @@ static int contrast(struct image *image, const double *by, struct err *err)
     return 0;
 }
 
-// Adds noise with a standard deviation in levels: the sum of twelve uniform draws.
+// Adds noise with a standard deviation of this many levels: each draw is a sum of twelve uniform
+// ones.
 static int noise(struct image *image, const double *by, struct err *err)
 {
     enum { DRAWS = 12 };
@@ -107,39 +109,41 @@ static int blur(struct image *image, const double *by, struct err *err)
     return 0;
 }
 
-// Writes and reads a JPEG file in memory.
+// Writes a JPEG file of this quality to memory and reads it back.
 static int jpeg(struct image *image, const double *by, struct err *err)
 {
     struct image read = { 0 };
-    size_t size;
-    void *bytes = image_encode_jpeg(image, (int)by[0], &size, err);
-    if (!bytes || image_decode_here(&read, bytes, size, "a JPEG in memory", err) < 0) {
-        free(bytes);
-        return -1;
-    }
-    free(bytes);
+    struct buf file = { 0 };
+    int status = image_encode_jpeg(&file, image, (int)by[0], err);
+    if (status == 0)
+        status = image_decode_here(&read, file.data, file.length, "a JPEG in memory", err);
+    buf_release(&file);
+    if (status < 0) return -1;
     image_release(image);
     *image = read;
     return 0;
 }
 
+// clang-format off
+#define CHANGES(X)                                                                                 \
+    X("shift right 3%", shift, 0.03, 0)   X("shift down 3%", shift, 0, 0.03)                       \
+    X("crop 5%", crop, 0.05)                                                                       \
+    X("brightness 80%", brightness, 0.8)  X("brightness 120%", brightness, 1.2)                    \
+    X("contrast 80%", contrast, 0.8)      X("contrast 120%", contrast, 1.2)                        \
+    X("noise 3%", noise, 8)               X("blur 3x3", blur, 0)                                   \
+    X("JPEG quality 50", jpeg, 50)        X("JPEG quality 20", jpeg, 20)
+// clang-format on
+
+#define X(name, run, ...) { run, { __VA_ARGS__ } },
 static const struct {
     change_fn run;
     double by[2];
-} changes[] = {
-    { shift, { 0.03, 0 } },  { shift, { 0, 0.03 } }, { crop, { 0.05 } },    { brightness, { 0.8 } },
-    { brightness, { 1.2 } }, { contrast, { 0.8 } },  { contrast, { 1.2 } }, { noise, { 8 } },
-    { blur, { 1 } },         { jpeg, { 50 } },       { jpeg, { 20 } },
-};
-
-const char *const image_changes[] = {
-    "shift right 3%",  "shift down 3%",   "crop 5%",         "brightness 80%",
-    "brightness 120%", "contrast 80%",    "contrast 120%",   "noise 3%",
-    "blur 3x3",        "JPEG quality 50", "JPEG quality 20",
-};
+} changes[] = { CHANGES(X) };
+#undef X
+#define X(name, ...) name,
+const char *const image_changes[] = { CHANGES(X) };
+#undef X
 const int image_change_count = sizeof changes / sizeof *changes;
-_Static_assert(sizeof changes / sizeof *changes == sizeof image_changes / sizeof *image_changes,
-               "each change has a name");
 
 int image_change(struct image *to, const struct image *from, int change, struct err *err)
 {

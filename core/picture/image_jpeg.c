@@ -9,6 +9,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "core/base/mem.h"
 #include "core/picture/image_parts.h"
 
 struct reader {
@@ -89,6 +90,9 @@ int image_decode_jpeg(struct image *image, const struct image_header *h, const u
 struct writer {
     struct jpeg_compress_struct jpeg;
     struct jpeg_error_mgr errors;
+    struct jpeg_destination_mgr to;
+    struct buf *bytes;
+    uint8_t piece[16384]; // bytes not yet appended to `bytes`
     jmp_buf failed;
     char why[JMSG_LENGTH_MAX];
 };
@@ -100,13 +104,35 @@ static _Noreturn void fail_writing(j_common_ptr jpeg)
     longjmp(w->failed, 1);
 }
 
-static int write_pixels(struct writer *w, const struct image *image, int quality, uint8_t **bytes,
-                        unsigned long *size)
+static void begin_piece(j_compress_ptr jpeg)
+{
+    struct writer *w = jpeg->client_data;
+    w->to.next_output_byte = w->piece;
+    w->to.free_in_buffer = sizeof w->piece;
+}
+
+// Called when the piece is full; libjpeg does not keep free_in_buffer up to date then.
+static boolean take_piece(j_compress_ptr jpeg)
+{
+    struct writer *w = jpeg->client_data;
+    buf_add(w->bytes, w->piece, sizeof w->piece);
+    begin_piece(jpeg);
+    return TRUE;
+}
+
+static void take_last_piece(j_compress_ptr jpeg)
+{
+    struct writer *w = jpeg->client_data;
+    buf_add(w->bytes, w->piece, sizeof w->piece - w->to.free_in_buffer);
+}
+
+// -1: w->why has the reason.
+static int write_pixels(struct writer *w, const struct image *image, int quality)
 {
     struct jpeg_compress_struct *jpeg = &w->jpeg;
     if (setjmp(w->failed)) return -1;
     jpeg_create_compress(jpeg);
-    jpeg_mem_dest(jpeg, bytes, size);
+    jpeg->dest = &w->to;
     jpeg->image_width = (JDIMENSION)image->width;
     jpeg->image_height = (JDIMENSION)image->height;
     jpeg->input_components = 3;
@@ -122,18 +148,17 @@ static int write_pixels(struct writer *w, const struct image *image, int quality
     return 0;
 }
 
-void *image_encode_jpeg(const struct image *image, int quality, size_t *size, struct err *err)
+int image_encode_jpeg(struct buf *bytes, const struct image *image, int quality, struct err *err)
 {
-    struct writer w = { .jpeg.client_data = &w };
-    uint8_t *bytes = NULL;
-    unsigned long length = 0;
+    // Not jpeg_mem_dest: when memory runs out, it leaves a freed pointer.
+    struct writer w = { .jpeg.client_data = &w,
+                        .bytes = bytes,
+                        .to = { .init_destination = begin_piece,
+                                .empty_output_buffer = take_piece,
+                                .term_destination = take_last_piece } };
     w.jpeg.err = jpeg_std_error(&w.errors);
     w.errors.error_exit = fail_writing;
-    const int status = write_pixels(&w, image, quality, &bytes, &length);
+    const int status = write_pixels(&w, image, quality);
     jpeg_destroy_compress(&w.jpeg);
-    *size = length;
-    if (status == 0) return bytes;
-    err_set(err, "cannot write a JPEG: %s", w.why);
-    free(bytes);
-    return NULL;
+    return status < 0 ? err_set(err, "cannot write a JPEG: %s", w.why) : 0;
 }

@@ -52,9 +52,8 @@ int image_bad_pixels(const char *name, const char *why, struct err *err);
 int image_allocate(struct image *image, const struct image_header *h, int channels,
                    const char *name, struct err *err);
 
-// image_jpeg.c. Returns the bytes of a JPEG of a picture with three channels, quality 1..100; the
-// caller frees them. NULL on failure.
-void *image_encode_jpeg(const struct image *image, int quality, size_t *size, struct err *err);
+// image_jpeg.c. Appends the JPEG file of a picture with three channels, quality 1..100, to `bytes`.
+int image_encode_jpeg(struct buf *bytes, const struct image *image, int quality, struct err *err);
 
 static inline uint32_t image_little(const uint8_t *p, int bytes)
 {
