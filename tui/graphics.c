@@ -132,7 +132,7 @@ const struct graphics_way *graphics_way(enum graphics_kind kind)
 
 enum graphics_kind graphics_choose(const struct graphics *g, const char *setting)
 {
-    if (!strcmp(setting, "words")) return GRAPHICS_ASCII; // where a place must be filled
+    if (!strcmp(setting, "words")) return GRAPHICS_ASCII; // in the full screen
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (!strcmp(ways[i].name, setting)) return (enum graphics_kind)i;
     return g->found;

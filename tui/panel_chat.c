@@ -148,7 +148,8 @@ static void mark_token(const struct view *v, struct canvas *c, struct area line,
         canvas_style(c, line, x, 0, width, STYLE_MATCH);
 }
 
-// Colours the cells of a token of the entry, in the line w, by its share of the range.
+// Colours the cells of a token in the line w. share: 0..1, the place on the colour ramp; negative
+// or NaN: no colour.
 static void colour_token(const struct view *v, struct canvas *c, struct area line,
                          const struct entry *e, const struct wrap *w, size_t token, double share)
 {

@@ -93,8 +93,8 @@ static void put(const struct stream *s, enum style style, const char *text)
     if (styled) fputs("\033[0m", s->file);
 }
 
-// True if maps and pictures are only described (screen.graphics words); then no line is overwritten
-// either, which screen readers would read again.
+// True if maps are only described (screen.graphics words). Then no line is overwritten either:
+// screen readers would read it again.
 static bool only_words(const struct plain *p)
 {
     return settings_is(p->settings, "screen.graphics", "words");
@@ -436,7 +436,7 @@ static void put_scale(struct plain *p, const struct event_heatmap *h, struct buf
     buf_clear(b);
 }
 
-// Writes where the values are, for readers who do not see the map.
+// Describes in words where the values of the map are.
 static void put_words(struct plain *p, const struct event_heatmap *h)
 {
     struct buf b = { 0 };

@@ -179,8 +179,8 @@ void prompt_escape(struct prompt *p)
     if (rl_editing_mode == 0) prompt_feed(p, "\033", 1);
 }
 
-// Bytes of a paste that a search takes. After each byte, readline draws the search's text in a time
-// that grows with the square of its length: a paste of 5000 bytes would take minutes.
+// Bytes of a paste that a search accepts. After each byte, readline redraws the search text, which
+// takes time quadratic in its length: a paste of 5000 bytes would take minutes.
 enum { SEARCH_MAX = 256 };
 
 void prompt_insert(struct prompt *p, const char *text)

@@ -16,10 +16,11 @@ enum tint tint_now(const struct view *v, const struct canvas *c);
 // Returns the upper end of the scale, which starts at 0: the highest value among all answers, or 1
 // for probabilities. 0: no token has a value.
 double tint_most(const struct view *v, enum tint tint);
+// Returns the value of the entry's token i as a share of `most`; NaN: unknown.
 double tint_share(const struct entry *e, size_t i, enum tint tint, double most);
 void tint_legend(const struct view *v, struct canvas *c, struct area line, enum tint tint,
                  double most);
-// Requests the next tint; a model that sees no pictures has no shares from them.
+// Requests the next tint; skips TINT_PICTURE for a model that sees no pictures.
 void tint_next(struct view *v, const struct canvas *c);
 
 #endif

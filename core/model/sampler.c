@@ -152,7 +152,7 @@ const char *logits_damage(const float *x, int64_t n)
 }
 
 // Returns the sum of p (x - from); a logit of -Inf, whose p is 0, adds nothing. Sums blocks in
-// single precision, in lanes that compilers vectorise: a GPU computes a token in a millisecond.
+// single precision, in lanes that compilers vectorise: on a GPU, a whole token takes a millisecond.
 static double weighted_sum(const float *p, const float *x, int64_t n, float from)
 {
     enum { LANES = 16, BLOCK = 1024 };
@@ -184,7 +184,7 @@ struct logits_spread logits_spread(const float *logits, int64_t n, float *probs)
     return (struct logits_spread){ (double)logits[best] + above, fmax(entropy, 0) };
 }
 
-// Picks from logits to which the penalty has been applied.
+// Picks a token from logits that already include the penalty.
 static int32_t pick(const struct settings *s, const float *logits, int64_t vocab, uint64_t position)
 {
     double temperature = settings_real(s, "sample.temperature");

@@ -27,7 +27,7 @@ struct logits_spread {
     double entropy; // in nats
 };
 
-// Computes the spread of logits [n]; probs [n] receives the probabilities.
+// Computes the spread of logits [n], and the probabilities probs [n].
 struct logits_spread logits_spread(const float *logits, int64_t n, float *probs);
 
 // Picks a token from logits [vocab]. history: ids so far, for the penalty. position: index of the

@@ -65,8 +65,8 @@ int picture_decode(struct picture *p, struct image_decoder *d, const char *path,
                    size_t size, struct err *err);
 // The second half: attaches a decoded picture by moving it.
 int conversation_attach_decoded(struct conversation *c, struct picture *p, struct err *err);
-// Replaces the pixels of picture i by others of the same size, drops what was computed from them,
-// and returns the former ones.
+// Gives picture i the pixels of `image`, of the same size, and drops the visual tokens and cached
+// rows of the old ones. Takes over `image` and returns the old pixels, which the caller frees.
 struct image conversation_swap_pixels(struct conversation *c, int i, struct image image);
 // Keeps only the first `count` pending pictures. Frees the others unless a message shows them.
 void conversation_detach(struct conversation *c, size_t count);

@@ -59,13 +59,12 @@ void conversation_stale(struct conversation *c, enum setting_stale stale)
 
 struct image conversation_swap_pixels(struct conversation *c, int i, struct image image)
 {
-    const struct image former = c->pictures[i].image;
-    if (image.width != former.width || image.height != former.height)
-        BUG("a picture of another size");
+    const struct image old = c->pictures[i].image;
+    if (image.width != old.width || image.height != old.height) BUG("a picture of another size");
     conversation_drop_visual(c, i);
     conversation_drop_rows(c, i);
     c->pictures[i].image = image;
-    return former;
+    return old;
 }
 
 void conversation_set_dtype(struct conversation *c, enum dtype dtype)
