@@ -12,7 +12,6 @@ t.placeholders() returns those that kitty shows at placeholders (inside tmux), i
 """
 import base64
 import fcntl
-import os
 import re
 import struct
 import sys
@@ -260,7 +259,7 @@ class GraphicsTerminal(Terminal):
         elif final in "ST" and not codes.startswith("?"): self.scroll(self.top, one if final == "S" else -one)
 
     def reply(self, text):
-        if self.answers and text: os.write(self.fd, text.encode())  # type() would read within this reading
+        if self.answers and text: self.send(text)
 
     def erase(self, kind):
         if kind != 2:

@@ -31,25 +31,31 @@ class Terminal:
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.seen = ""  # output not yet matched by expect()
         self.all = ""
+        self.typed = b""  # input not yet written
 
     def type(self, text, seconds=60):
         """Types the text and, as terminals do, reads output meanwhile: a program that waits for its
         output to be read does not read keys."""
-        data, end = text.encode(), time.time() + seconds
-        while data:
-            readable, writable, _ = select.select([self.fd], [self.fd], [], 1)
-            if readable and not self.read(0):
+        self.send(text)
+        end = time.time() + seconds
+        while self.typed:
+            if not self.read(0.01):
                 return  # the program has ended
-            if writable:
-                try:
-                    data = data[os.write(self.fd, data):]
-                except BlockingIOError:
-                    time.sleep(0.01)  # too little room for any of it
-            if data and time.time() > end:
+            if time.time() > end:
                 sys.exit("it has not read its keys for %d seconds; the terminal showed:\n%s" % (seconds, self.all))
 
+    def send(self, text):
+        """Queues input, and writes as much of the queue as the program's terminal has room for."""
+        self.typed += text.encode()
+        try:
+            self.typed = self.typed[os.write(self.fd, self.typed):]
+        except BlockingIOError:
+            pass
+
     def read(self, seconds):
-        """Reads output for at most so many seconds; False at the end."""
+        """Reads output for at most so many seconds, after writing queued input; False at the end."""
+        if self.typed:
+            self.send("")
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
         try:
