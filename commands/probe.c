@@ -260,8 +260,8 @@ static const struct option_row rows[] = {
       "occluded square of visual tokens (default 1)",
       OPTION_INT, AT(request.options.window), 1, 100000 },
     { "--by", "KIND,...", "kinds of attribution, or all", OPTION_TEXT, AT(request.options.by) },
-    { "--steps", "N", "points at most on the path of integrated gradients (default 33)", OPTION_INT,
-      AT(request.options.steps), 3, 1000 },
+    { "--steps", "N", "maximum number of points on the path of integrated gradients (default 33)",
+      OPTION_INT, AT(request.options.steps), 3, 1000 },
     { "--others", "DIR",
       "also measures up to 8 pictures of this folder in place of the picture, and subtracts their "
       "mean map",
@@ -277,11 +277,12 @@ static const struct option_row rows[] = {
       OPTION_TEXT, AT(request.options.at) },
     { "--tokens", NULL, "also measures each position by itself, as a map", OPTION_FLAG,
       AT(request.options.tokens) },
-    { "--zero", NULL, "replaces outputs, or rows, by zeros (default of /ablate)", OPTION_FLAG,
-      AT(request.options.zero) },
+    { "--zero", NULL,
+      "replaces outputs (in /attribute and /faithful: rows) by zeros; the default of /ablate",
+      OPTION_FLAG, AT(request.options.zero) },
     { "--mean", NULL,
-      "replaces outputs, or rows, by their mean over visual or text positions of the pass (default "
-      "of /attribute and /faithful)",
+      "replaces outputs (in /attribute and /faithful: rows) by their mean over visual or text "
+      "positions of the pass; the default of /attribute and /faithful",
       OPTION_FLAG, AT(request.options.mean) },
     { "--resample", NULL,
       "replaces outputs by another visual or text position's, drawn with a fixed seed", OPTION_FLAG,

@@ -153,8 +153,8 @@ static const struct option_row make_rows[] = {
       OPTION_TEXT, AT(method) },
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.images) },
-    { "--limit", "N", "samples to read of each file (default 100)", OPTION_WHOLE, AT(request.limit),
-      1, INT32_MAX },
+    { "--limit", "N", "samples to read from each file (default 100)", OPTION_WHOLE,
+      AT(request.limit), 1, INT32_MAX },
     { "--once", NULL, "does nothing if the file already exists", OPTION_FLAG, AT(once) },
     { 0 },
 };
@@ -320,7 +320,7 @@ const struct command command_steer = {
         "norm of the hidden states, and the share of samples that the vector separates correctly "
         "(0.5 is chance). /steer make itself runs without steering vectors.\n"
         "\n"
-        "Files with the ending .gguf are llama.cpp's control vectors, whose layers begin at 1.",
+        "Files that end in .gguf are llama.cpp's control vectors, whose layers begin at 1.",
     .live = "!make convert",
     .complete = COMPLETE_PATH,
     .actions = actions,

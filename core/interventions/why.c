@@ -331,13 +331,13 @@ const struct probe probe_why = {
     .also = "confidence uncertainty probability entropy attribution hallucination grounding "
             "alternatives source measure probe",
     .usage = "/why [N]" PROBE_USAGE,
-    .help = "How sure the model was of each token of an answer, and where it comes from.",
+    .help = "How sure the model was of each token of an answer, and where the token comes from.",
     .details =
-        "N is the number of an answer, counted from 1; by default the last. The table has, for\n"
-        "each token: its probability, by the model alone; the entropy of the distribution it was\n"
-        "chosen from, in nats; the shares of attention that go to the picture, to the rest of\n"
-        "the prompt and to the answer so far (why.share, /help why.share); the probability when\n"
-        "nothing attends to the picture, and the log-probability lost by that.\n"
+        "N is the number of an answer, counted from 1 (default: the last). The table has, for\n"
+        "each token: its probability and the entropy in nats, by the model alone, at temperature\n"
+        "1; the shares of attention that go to the picture, to the rest of the prompt and to the\n"
+        "answer so far (why.share, /help why.share); the probability when nothing attends to the\n"
+        "picture, and the log-probability that the token loses by that.\n"
         "why.alternatives has the three likeliest other tokens.\n"
         "A warning names each object whose name loses less than why.threshold: the model would\n"
         "have named it without looking. Objects are the categories of COCO, words for people, the\n"
