@@ -72,7 +72,7 @@ const struct setting screen_settings[] = {
       .def = "off",
       .choices = tints,
       .stale = STALE_NOTHING,
-      .help = "Tints the tokens of answers: by their share from the picture (why.share), "
+      .help = "Tints the tokens of answers by their share from the picture (why.share), "
               "probability or entropy.",
       .also = "heatmap highlight confidence uncertainty attribution" },
     { .key = "screen.live",
