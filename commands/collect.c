@@ -345,7 +345,7 @@ static int run_and_keep(struct grid *g, size_t cell, struct err *err)
     const int sinks = shell->sinks->count;
     if (sinks >= SINKS_MAX - 1) // the command may add a sink, too
         return err_set(err, "/collect is nested too deeply: '%s'", c->file);
-    sinks_add(shell->sinks, (struct sink){ take_table, c });
+    sinks_add(shell->sinks, (struct sink){ .emit = take_table, .self = c });
     const int status = run_command(shell, c->argc, c->argv, err);
     shell->sinks->count = sinks;
     if (status == 0 && c->changed)

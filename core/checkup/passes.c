@@ -110,7 +110,7 @@ int checkup_answer(struct checkup *c, const struct settings *settings, int most,
     *a = (struct checkup_answer){ 0 };
     snprintf(tokens, sizeof tokens, "%d", most);
     int status = settings_set(s, "sample.max_tokens", tokens, err);
-    sinks_add(&sinks, (struct sink){ take_answer, a });
+    sinks_add(&sinks, (struct sink){ .emit = take_answer, .self = a });
     if (status == 0) status = attach(c, s, &hooks, err);
     if (status == 0)
         status = answer_run(&c->talk, s, &hooks, c->work->cancel, &options, &sinks, &answered, err);

@@ -150,7 +150,7 @@ static int run_sample(struct asking *a, const struct ask_question *q, struct err
     struct dialogue d = { 0 };
     cJSON_AddRawToObject(c.line, "id", q->key);
     *sinks = (struct sinks){ 0 };
-    sinks_add(sinks, (struct sink){ capture_emit, &c });
+    sinks_add(sinks, (struct sink){ .emit = capture_emit, .self = &c });
     cJSON *json = dataset_json(&a->data.set, q->index, &why);
     note_sample(a, json);
     int answered = json ? dialogue_read_sample(&d, json, a->data.set.folder, &why) : -1;

@@ -160,7 +160,7 @@ static int answer_side(struct listener *l, struct conversation *c, int side,
     // cppcheck-suppress autoVariables ; used during this answer only
     l->meter = &meter;
     l->length = 0;
-    sinks_add(&sinks, (struct sink){ listen, l });
+    sinks_add(&sinks, (struct sink){ .emit = listen, .self = l });
     conversation_stale(c, STALE_VISUAL); // each side computes everything
     const int status = answer_run(c, settings_of(r, side), &hooks, grid_cancel(r->grid), &options,
                                   &sinks, &answered, err);
@@ -234,7 +234,7 @@ int compare_forced(struct conversation *c, const struct settings *settings,
     settings_set(s, "sample.max_tokens", steps, NULL);
     settings_set(s, "sample.ignore_eos", "on", NULL);
     hooks_add(&hooks, &hook);
-    sinks_add(&sinks, (struct sink){ answer_note_cancelled, &cancelled });
+    sinks_add(&sinks, (struct sink){ .emit = answer_note_cancelled, .self = &cancelled });
     int status = answer_run(c, s, &hooks, cancel, &options, &sinks, &answered, err);
     if (status == 0 && cancelled) status = err_set(err, "stopped");
     if (status == 0 && f.step < full->steps)

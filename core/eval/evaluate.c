@@ -242,7 +242,7 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
         answer.text = ready.text;
         cut = ready.cut;
     } else if (status == 0) { // a single question
-        sinks_add(&sinks, (struct sink){ capture, &answer });
+        sinks_add(&sinks, (struct sink){ .emit = capture, .self = &answer });
         evaluate_set_messages(v, &s->dialogue, q->message);
         v->passes.first_messages = v->c.message_count - (q->message + 1);
         status =

@@ -74,7 +74,7 @@ static int answer_first(struct evaluating *v, bool *cancelled, struct err *err)
     struct hooks hooks;
     bool answered;
     char *own = xstrdup(settings_text(v->settings, "sample.max_tokens"));
-    sinks_add(&sinks, (struct sink){ answer_note_cancelled, cancelled });
+    sinks_add(&sinks, (struct sink){ .emit = answer_note_cancelled, .self = cancelled });
     int status = settings_set(v->settings, "sample.max_tokens",
                               settings_text(v->r->settings, "sample.max_tokens"), err);
     if (status == 0) status = conversation_hooks(&v->c, v->settings, v->r->tensors, &hooks, err);

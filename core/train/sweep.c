@@ -271,7 +271,7 @@ static int run_value(struct job *j, struct sweep *s, size_t index, const char *f
     struct settings *own = j->settings;
     struct sinks sinks = { 0 };
     struct relay relay = { g, g->cells[index].name };
-    sinks_add(&sinks, (struct sink){ relay_event, &relay });
+    sinks_add(&sinks, (struct sink){ .emit = relay_event, .self = &relay });
     j->settings = g->cells[index].settings;
     j->kind = train;
     j->argv = argv;

@@ -138,7 +138,7 @@ static int train(struct learns *k, const struct settings *s, struct err *err)
                      .runner = k,
                      .answer_lock = -1 };
     k->first = k->last = k->validation = NAN;
-    sinks_add(&sinks, (struct sink){ hear, k });
+    sinks_add(&sinks, (struct sink){ .emit = hear, .self = k });
     const int status = j.kind->run(&j, err);
     conversation_stale(&k->c->talk, STALE_VISUAL);
     conversation_reset_methods(&k->c->talk);
