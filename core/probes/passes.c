@@ -129,7 +129,7 @@ static int run(struct passing *p, const struct hook *hook, int64_t from, struct 
     const int64_t prefix = prefix_of(p, from);
     const int hooks = p->hooks.count;
     int status = 0;
-    // Of a longer unchanged prefix in the cache, the first rows are used.
+    // A longer unchanged prefix in the cache serves too: kv_trim below keeps its first rows.
     if (p->prefix < prefix || !prefix) status = run_prefix(p, prefix);
     p->prefix = prefix;
     kv_trim(&p->kv, prefix);
