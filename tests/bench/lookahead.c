@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     struct sinks sinks = { 0 };
     struct err err;
     if (argc < 2) return 2;
-    sinks_add(&sinks, (struct sink){ hear, &heard });
+    sinks_add(&sinks, (struct sink){ .emit = hear, .self = &heard });
     struct engine *e = engine_new(backend_cpu(), &sinks);
     must(engine_load(e, argv[1], &err), &err);
     must(engine_set(e, "sample.max_tokens", "128", &err), &err);

@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     must(engine_set(e, "sample.max_tokens", tokens, &err), &err);
 
     struct libraries libraries = libraries_open(b->threads());
-    sinks_add(&sinks, (struct sink){ hear, &f32 });
+    sinks_add(&sinks, (struct sink){ .emit = hear, .self = &f32 });
     answer(e, &err);
     long resident = resident_kb(); // before the limits take memory of their own
     measure(e, &f32, "f32", &libraries);

@@ -195,7 +195,7 @@ static int bench_live(const char *folder, const char *picture)
     double decode = 0, best[2] = { 1e9, 1e9 };
     char tokens[16];
     snprintf(tokens, sizeof tokens, "%d", TOKENS);
-    sinks_add(&sinks, (struct sink){ take_time, &decode });
+    sinks_add(&sinks, (struct sink){ .emit = take_time, .self = &decode });
     struct engine *e = engine_new(backend_cpu(), &sinks);
     if (engine_load(e, folder, &err) < 0 || engine_attach(e, picture, &err) < 0 ||
         engine_set(e, "sample.max_tokens", tokens, &err) < 0 ||

@@ -70,7 +70,7 @@ static void fixture_begin(struct fixture *f, const char *script)
     assert_true(file >= 0);
     assert_int_equal(write(file, script, strlen(script)), (ssize_t)strlen(script));
     close(file);
-    sinks_add(&f->sinks, (struct sink){ record, &f->said });
+    sinks_add(&f->sinks, (struct sink){ .emit = record, .self = &f->said });
     f->shell = (struct shell){ .engine = engine_new(backend_cpu(), &f->sinks), .sinks = &f->sinks };
 }
 

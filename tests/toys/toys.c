@@ -34,7 +34,7 @@ static char *line(struct golden *g, const char *text)
     struct buf said = { 0 };
     struct sinks sinks = { 0 };
     struct shell shell = { .engine = g->engine, .sinks = &sinks };
-    sinks_add(&sinks, (struct sink){ listen_to, &said });
+    sinks_add(&sinks, (struct sink){ .emit = listen_to, .self = &said });
     if (shell_line(&shell, text, &err) < 0) fail_msg("%s: %s", text, err.text);
     return said.data ? buf_take(&said) : xstrdup("");
 }

@@ -475,7 +475,7 @@ static void switching_acts_at_once_and_failure_changes_nothing(void **state)
     struct err err;
     struct heard h = { 0 };
     struct sinks sinks = { 0 };
-    sinks_add(&sinks, (struct sink){ hear, &h });
+    sinks_add(&sinks, (struct sink){ .emit = hear, .self = &h });
     struct engine *e = engine_new(test_device(), &sinks);
     // Without a model the folder is remembered.
     must(engine_set(e, "adapter", NORMS, &err), &err);

@@ -27,7 +27,7 @@ static void rows_are_split_into_cells(void **state)
     struct buf b = { 0 };
     struct sinks sinks = { 0 };
     struct table_builder t;
-    sinks_add(&sinks, (struct sink){ describe, &b });
+    sinks_add(&sinks, (struct sink){ .emit = describe, .self = &b });
     table_begin(&t, "norms", "layer#|mean ||x||#|kind");
     table_row(&t, "%d|%.2f|%s", -1, 0.5, "a|b%d");
     table_row(&t, "%" PRId64 "|%.3g%%|plain", INT64_C(1) << 40, 12.5);

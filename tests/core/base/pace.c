@@ -70,7 +70,7 @@ static void progress_events_have_the_time_left(void **state)
     struct event_progress told = { 0 };
     struct sinks sinks = { 0 };
     struct pace p = ago(10, 0);
-    sinks_add(&sinks, (struct sink){ keep, &told });
+    sinks_add(&sinks, (struct sink){ .emit = keep, .self = &told });
     sinks_progress(&sinks, &p, "writing", 1, 4);
     assert_string_equal(told.what, "writing");
     assert_float_equal(told.step, 1, 0);

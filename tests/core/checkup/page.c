@@ -95,7 +95,7 @@ static void comparison_shows_each_difference(void **state)
     char *b = xasprintf("%s/b.json", folder);
     struct buf cells = { 0 };
     struct sinks sinks = { 0 };
-    sinks_add(&sinks, (struct sink){ keep_cells, &cells });
+    sinks_add(&sinks, (struct sink){ .emit = keep_cells, .self = &cells });
     scratch_write(folder, "a.json", first, sizeof first - 1);
     scratch_write(folder, "b.json", second, sizeof second - 1);
     if (checkup_compare(a, b, &sinks, &err) < 0) fail_msg("%s", err.text);

@@ -81,7 +81,7 @@ static int begin(void **state)
 {
     struct bench *b = xcalloc(1, sizeof *b);
     struct err err;
-    sinks_add(&b->sinks, (struct sink){ hear, &b->heard });
+    sinks_add(&b->sinks, (struct sink){ .emit = hear, .self = &b->heard });
     b->e = b->heard.engine = engine_new(test_device(), &b->sinks);
     if (engine_load(b->e, LLAVA, &err) < 0) {
         print_error("%s\n", err.text);

@@ -25,7 +25,7 @@ static void begin(struct golden *g, struct buf *said)
     *said = (struct buf){ 0 };
     golden_open(g, "llava-1.5");
     must(engine_set(g->engine, "sample.max_tokens", "2", &err), &err);
-    sinks_add(&g->sinks, (struct sink){ hear_notices, said });
+    sinks_add(&g->sinks, (struct sink){ .emit = hear_notices, .self = said });
 }
 
 static void end(struct golden *g, struct buf *said)
@@ -314,7 +314,7 @@ static void rows_made_during_a_change_are_left_out(void **state)
     struct golden g;
     struct err err = { 0 };
     golden_open(&g, "llava-1.5");
-    sinks_add(&g.sinks, (struct sink){ make_row, NULL });
+    sinks_add(&g.sinks, (struct sink){ .emit = make_row, .self = NULL });
     const int count = settings_count();
     must(engine_set(g.engine, "sample.top_k", "3", &err), &err);
     assert_int_equal(settings_count(), count + 1);

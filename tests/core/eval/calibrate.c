@@ -56,7 +56,7 @@ static char *calibrate(const char *kind, const char *data, const char *out, int6
     struct run r = { .fails_after = fails_after };
     struct sinks sinks = { 0 };
     char *argv[] = { (char *)kind, (char *)data, (char *)out };
-    sinks_add(&sinks, (struct sink){ hear, &r });
+    sinks_add(&sinks, (struct sink){ .emit = hear, .self = &r });
     struct job job = { .kind = job_kind_find("calibrate"),
                        .argc = 3,
                        .argv = argv,

@@ -45,7 +45,8 @@ static void numbers_are_those_of_the_answer(void **state)
         say(&g, chat_named(&g, "single"));
         set(&g, "sample.max_tokens", "6");
         set(&g, "why.live", "on");
-        sinks_add(engine_sinks(g.engine), (struct sink){ catch_event, &c, .reads_token = true });
+        sinks_add(engine_sinks(g.engine),
+                  (struct sink){ .emit = catch_event, .self = &c, .reads_token = true });
         must(engine_answer(g.engine, &err), &err);
         run_probe(&g, &probe_why, NULL, &r);
         const struct result_table *t = results_find(&r, "why");

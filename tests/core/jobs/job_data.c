@@ -140,7 +140,7 @@ static void can_be_cancelled(void **state)
     struct err err;
     struct sinks sinks = { 0 };
     struct watched w = { .job = { .sinks = &sinks, .poll = look, .runner = &w } };
-    sinks_add(&sinks, (struct sink){ see, &w });
+    sinks_add(&sinks, (struct sink){ .emit = see, .self = &w });
     char *folder = scratch_new(), *path = xasprintf("%s/data.json", folder);
     FILE *f = fopen(path, "w");
     assert_non_null(f);

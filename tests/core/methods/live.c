@@ -173,7 +173,7 @@ static void posted_changes_apply_during_an_answer(void **state)
             must(engine_set(g.engine, "adapter", folder, &err), &err);
             must(engine_set(g.engine, "ira.layers", "2-3", &err), &err);
             must(engine_set(g.engine, "ffn.calibration", calibration, &err), &err);
-            sinks_add(&g.sinks, (struct sink){ watch, &p });
+            sinks_add(&g.sinks, (struct sink){ .emit = watch, .self = &p });
             for (int turn = 0; turn < 4; turn++) {
                 if (turn % 2 == 0)
                     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
@@ -207,7 +207,7 @@ static void impossible_batches_are_refused(void **state)
     engine_post(g.engine, &stages[0], 1, 3); // with two layers and one share, which do not fit
     engine_post(g.engine, stages, 2, 4);
     p.tokens = TOKENS; // nothing more is posted
-    sinks_add(&g.sinks, (struct sink){ watch, &p });
+    sinks_add(&g.sinks, (struct sink){ .emit = watch, .self = &p });
     must(engine_ask(g.engine, "what is this?", &err), &err);
     assert_int_equal(p.notices, 2);
     assert_string_equal(settings_text(engine_settings(g.engine), "prune.layer"), "0,2");
@@ -242,7 +242,7 @@ static void changes_between_tokens_apply(void **state)
     must(engine_set(g.engine, "sample.max_tokens", "8", &err), &err);
     must(engine_set(g.engine, "adapter", folder, &err), &err);
     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
-    sinks_add(&g.sinks, (struct sink){ count_tokens, &p });
+    sinks_add(&g.sinks, (struct sink){ .emit = count_tokens, .self = &p });
     engine_between(g.engine, set_between, &p);
     must(engine_ask(g.engine, "what is this?", &err), &err);
     engine_between(g.engine, NULL, NULL);
@@ -276,7 +276,7 @@ static void conflicting_changes_do_not_end_an_answer(void **state)
     must(engine_set(g.engine, "sample.ignore_eos", "on", &err), &err);
     must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
-    sinks_add(&g.sinks, (struct sink){ count_tokens, &p });
+    sinks_add(&g.sinks, (struct sink){ .emit = count_tokens, .self = &p });
     engine_between(g.engine, misfit_between, &p);
     must(engine_ask(g.engine, "what is this?", &err), &err);
     engine_between(g.engine, NULL, NULL);

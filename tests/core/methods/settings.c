@@ -134,7 +134,7 @@ static void settings_without_effect_are_reported(void **state)
         struct heard h = { 0 };
         struct err err = { 0 };
         golden_open(&g, idle[i].model);
-        sinks_add(&g.sinks, (struct sink){ hear_notice, &h });
+        sinks_add(&g.sinks, (struct sink){ .emit = hear_notice, .self = &h });
         if (idle[i].before) must(set_pair(&g, idle[i].before, &err), &err);
         assert_string_equal(h.text, "");
         must(set_pair(&g, idle[i].pair, &err), &err);
@@ -154,7 +154,7 @@ static void settings_without_effect_on_text_models_are_reported(void **state)
     struct err err = { 0 };
     golden_open(&g, "llava-1.5");
     must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
-    sinks_add(&g.sinks, (struct sink){ hear_notice, &h });
+    sinks_add(&g.sinks, (struct sink){ .emit = hear_notice, .self = &h });
     must(engine_load(g.engine, "tests/goldens/qwen2", &err), &err);
     assert_non_null(strstr(h.text, "prune.score has no effect"));
     golden_close(&g);

@@ -107,7 +107,7 @@ static void tables_are_files(void **state)
     struct sinks sinks = { 0 };
     struct buf told = { 0 };
     char path[300];
-    sinks_add(&sinks, (struct sink){ keep_notice, &told });
+    sinks_add(&sinks, (struct sink){ .emit = keep_notice, .self = &told });
     result_row(results_table(&r, "a.one", "layer|x, y"), "%d", 0)[0] = 0.5;
     snprintf(path, sizeof path, "%s/single.csv", folder);
     must(results_write_csv(&r, path, &sinks, &err), &err);

@@ -42,7 +42,7 @@ static struct caught *watched(struct golden *g, const char *model, bool watch, c
     must(engine_set(g->engine, "screen.live_layer", layer, &err), &err);
     must(engine_set(g->engine, "screen.live_head", head, &err), &err);
     engine_watch(g->engine, watch, 0);
-    sinks_add(engine_sinks(g->engine), (struct sink){ catch_event, c });
+    sinks_add(engine_sinks(g->engine), (struct sink){ .emit = catch_event, .self = c });
     must(engine_answer(g->engine, &err), &err);
     return c;
 }
@@ -114,7 +114,7 @@ static void tokens_during_the_pause_have_no_map(void **state)
     must(engine_set(g.engine, "sample.max_tokens", "8", &err), &err);
     must(engine_set(g.engine, "screen.live_layer", "2", &err), &err);
     engine_watch(g.engine, true, 1e6);
-    sinks_add(engine_sinks(g.engine), (struct sink){ catch_event, c });
+    sinks_add(engine_sinks(g.engine), (struct sink){ .emit = catch_event, .self = c });
     must(engine_answer(g.engine, &err), &err);
     golden_close(&g);
     assert_int_equal(c->count, 1);
@@ -151,7 +151,7 @@ static void follow(struct course *c, const char *model, const char *lookahead)
     struct err err = { 0 };
     golden_open(&g, model);
     engine_watch(g.engine, true, 0);
-    sinks_add(engine_sinks(g.engine), (struct sink){ note_event, c });
+    sinks_add(engine_sinks(g.engine), (struct sink){ .emit = note_event, .self = c });
     must(engine_set(g.engine, "sample.max_tokens", "40", &err), &err);
     must(engine_set(g.engine, "sample.lookahead", lookahead, &err), &err);
     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);

@@ -33,7 +33,8 @@ static void catch (struct golden *g, const char *model, const char *live, const 
     must(engine_set(g->engine, "sample.lookahead", lookahead, &err), &err);
     must(engine_set(g->engine, "why.live", live, &err), &err);
     must(engine_set(g->engine, "why.share", by, &err), &err);
-    sinks_add(engine_sinks(g->engine), (struct sink){ catch_event, c, .reads_token = !c->unread });
+    sinks_add(engine_sinks(g->engine),
+              (struct sink){ .emit = catch_event, .self = c, .reads_token = !c->unread });
     must(engine_answer(g->engine, &err), &err);
 }
 

@@ -27,7 +27,7 @@ static void check_said(const char *model, const char *said, const double want[4]
     struct ids ids = { 0 };
     bool answered;
     golden_open(&g, model);
-    sinks_add(&g.sinks, (struct sink){ hear_boxes, NULL });
+    sinks_add(&g.sinks, (struct sink){ .emit = hear_boxes, .self = NULL });
     must(engine_attach(g.engine, "tests/goldens/pictures/big.png", &err), &err);
     must(engine_set(g.engine, "sample.ignore_eos", "off", &err), &err);
     struct conversation *c = (struct conversation *)(uintptr_t)engine_conversation(g.engine);

@@ -208,7 +208,7 @@ static void talk(struct golden *g, int m, const struct backend *b, const char *c
     struct err err = { 0 };
     const bool sees = m < 7;
     golden_open_on(g, models[m], b);
-    sinks_add(&g->sinks, (struct sink){ listen, answers });
+    sinks_add(&g->sinks, (struct sink){ .emit = listen, .self = answers });
     write_ira(g, folder);
     list_ira_layers(g);
     for (; *way; way += 2) must(engine_set(g->engine, way[0], way[1], &err), &err);

@@ -99,7 +99,7 @@ static inline int trial_run(struct trial *t, const char *model, const char *data
                          .cancel_at = t->cancel_at,
                          .pause_said = t->pause_said,
                          .sweep = t->sweep };
-    sinks_add(&t->sinks, (struct sink){ trial_emit, t });
+    sinks_add(&t->sinks, (struct sink){ .emit = trial_emit, .self = t });
     t->job = (struct job){ .kind = job_kind_find(t->sweep ? "sweep" : "train"),
                            .argc = t->sweep ? 4 : 2,
                            .argv = t->sweep ? argv : argv + 2,

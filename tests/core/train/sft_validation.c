@@ -76,7 +76,7 @@ static void test_split_by_picture(void **state)
                        .backend = test_device(),
                        .sinks = &t.sinks,
                        .answer_lock = -1 };
-    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
+    sinks_add(&t.sinks, (struct sink){ .emit = trial_emit, .self = &t });
     settings_set(job.settings, "train.validation", "0.25", &err);
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
@@ -126,7 +126,7 @@ static void test_left_out_links_nothing(void **state)
                        .backend = test_device(),
                        .sinks = &t.sinks,
                        .answer_lock = -1 };
-    sinks_add(&t.sinks, (struct sink){ trial_emit, &t });
+    sinks_add(&t.sinks, (struct sink){ .emit = trial_emit, .self = &t });
     struct sft run = { .job = &job, .where = job.backend, .options.data = data };
     if (!job.model || sft_data_open(&run, &err) != 0) fail_msg("%s", err.text);
     assert_non_null(strstr(t.log.data, "every answer is empty"));

@@ -68,7 +68,7 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     if (!(g->json = json_read(path, 1 << 24, &err))) fail_msg("%s", err.text);
     snprintf(path, sizeof path, "build/goldens/%s/golden.safetensors", name);
     if (!(g->tensors = safetensors_open(path, &err))) fail_msg("%s", err.text);
-    sinks_add(&g->sinks, (struct sink){ hear, g });
+    sinks_add(&g->sinks, (struct sink){ .emit = hear, .self = g });
     g->engine = engine_new(backend, &g->sinks);
     snprintf(path, sizeof path, "tests/goldens/%s", name);
     must(engine_load(g->engine, path, &err), &err);

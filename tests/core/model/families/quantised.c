@@ -25,7 +25,7 @@ static void open(struct golden *g, const char *name, const char *folder)
     path = xasprintf("%s/golden.safetensors", folder);
     if (!(g->tensors = safetensors_open(path, &err))) fail_msg("%s", err.text);
     free(path);
-    sinks_add(&g->sinks, (struct sink){ hear, g });
+    sinks_add(&g->sinks, (struct sink){ .emit = hear, .self = g });
     g->engine = engine_new(test_device(), &g->sinks);
     must(engine_load(g->engine, folder, &err), &err);
     must(engine_set(g->engine, "compute.matmul", "f32", &err), &err);
