@@ -1,13 +1,13 @@
-// core/interventions/ablate.c -- /ablate: the answer's log-probability without one part of the
-// model at a time.
+// core/interventions/ablate.c -- /ablate: the answer's log-probability with one part of the model
+// removed at a time.
 //
 //   heads:  the output of a head, before the output projection
 //   ffn:    the output of a layer's FFN (what it adds to the residual stream)
 //   layers: what a whole layer adds to the residual stream
 //   tokens: a position that no later one attends to, in the chosen layers
 //
-// At the named positions, the output of a head, FFN or layer is replaced by zeros, by its mean over
-// all positions of the same modality in the pass without a change, or by the output at another
+// At the named positions, the output of a head, FFN or layer is replaced with zeros, with its mean
+// over all positions of the same modality in the unchanged pass, or with the output at another
 // position of the same modality. Outputs of visual and text positions differ too much for a common
 // mean.
 #include <math.h>
@@ -286,7 +286,7 @@ static int ablate_finish(void *state, struct results *r, struct err *err)
 
 static const struct result_kind ablate_results[] = {
     { "ablate", .unit = "log-probability (nats)", .columns = "log-probability" },
-    { "ablate", .unit = "change of log-probability (nats)", .columns = "change" },
+    { "ablate", .unit = "change in log-probability (nats)", .columns = "change" },
     { "ablate.map", "loss of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
     { "ablate.picture", "loss of log-probability (nats)", .map = true, .on_request = true },
@@ -299,13 +299,13 @@ const struct probe probe_ablate = {
     .usage =
         "/ablate heads|ffn|layers|tokens [POSITIONS] [--zero | --mean | --resample] [--layers A-B] "
         "[--token answer|N] [--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
-    .help = "Change of the answer's log-probability without each head, FFN, layer or token.",
+    .help = "Change in the answer's log-probability without each head, FFN, layer or token.",
     .details =
         "Runs the answer once without each part and ranks the parts, most important first. Maps\n"
         "show the loss of log-probability.\n"
-        "Outputs are replaced at POSITIONS (/help positions; default: all). A token is hidden\n"
-        "from the attention of all later positions in --layers (default: the tokens of the\n"
-        "picture, as a map)." PROBE_DETAILS,
+        "Outputs are replaced at POSITIONS (/help positions; default: all). `tokens` hides each\n"
+        "token (default: those of the picture, shown as a map) from the attention of all later\n"
+        "positions in --layers." PROBE_DETAILS,
     .results = ablate_results,
     .words = ablate_words,
     .complete = ablate_complete,

@@ -2,7 +2,7 @@
 // by the kinds of core/interventions/attribution.h, as maps and as a ranking.
 //
 // --others DIR corrects for sinks: it measures other pictures with the same text, divides each map
-// by the sum of its absolute values, and subtracts the mean of the others from the picture's map.
+// by the sum of its absolute values, and subtracts the mean of the other maps from the picture's.
 #include <math.h>
 #include <stdlib.h>
 
@@ -64,7 +64,7 @@ static int attribute_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
-// Lists the rows with their numbers by each kind, sorted by the first kind.
+// Lists the rows with a value from each kind, sorted by the first kind.
 static void put_rows(const struct attribute *s, struct results *r)
 {
     const struct sequence *q = s->env->sequence;
@@ -179,7 +179,8 @@ static int attribute_finish(void *state, struct results *r, struct err *err)
     note_layers(s, r);
     attributing_note(&s->w, false, r);
     if (s->w.chosen[ATTRIBUTION_integrated])
-        results_note(r, "must be: the answer's log-probability minus that with the baseline");
+        results_note(
+            r, "must be: the answer's log-probability minus its log-probability with the baseline");
     if (s->w.others)
         results_note(r,
                      "attribute.corrected: each map divided by the sum of its absolute values, "
@@ -216,7 +217,7 @@ const struct probe probe_attribute = {
         "  gradient      each row times the gradient with respect to it (gradient x input)\n"
         "  integrated    integrated gradients from a baseline; they sum to the difference from it\n"
         "  gradcam       Grad-CAM at the input of a layer (default: the middle one)\n"
-        "  occlusion     loss when a row, or a square of visual tokens, becomes the baseline\n"
+        "  occlusion     loss when the baseline replaces a row, or a square of visual tokens\n"
         "  attention     attention of the answer, mean over heads and layers\n"
         "  contribution  what attention adds to the residual stream (CAPA), mean over layers\n"
         "  rollout       attention multiplied over all layers\n"

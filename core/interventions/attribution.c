@@ -11,7 +11,7 @@
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
 
-enum { OTHERS = 8 }; // largest number of pictures of a folder to measure
+enum { OTHERS = 8 }; // number of other pictures measured, at most
 
 #define X(name, layer, help) [ATTRIBUTION_##name] = { #name, help, attribute_##name, layer },
 const struct attribution_kind attribution_kinds[ATTRIBUTION_COUNT] = { ATTRIBUTIONS(X) };
@@ -92,7 +92,7 @@ void attributing_note(const struct attributing *w, bool embeddings, struct resul
     if (rows && layer < deep)
         results_note(r,
                      "DeepStack adds further features of the visual tokens up to layer %d: they "
-                     "are not attributed, and stay when a token becomes the baseline",
+                     "are not attributed, and stay when the baseline replaces a token",
                      deep - 1);
 }
 
@@ -216,8 +216,8 @@ static int find_picture(struct attributing *w, struct err *err)
     return w->picture >= 0 ? 0 : err_set(err, "--others needs a visual token among the positions");
 }
 
-// Shows a file in place of the picture. Sets *shown to false if the file cannot be read, has
-// another size or is the picture itself.
+// Shows a file in place of the picture. Sets *shown to false if the file cannot be read, has a
+// different size or is the picture itself.
 static int show_other(const struct attributing *w, struct passing *p, const char *path,
                       const float *own, size_t bytes, bool *shown, struct err *err)
 {
@@ -229,7 +229,7 @@ static int show_other(const struct attributing *w, struct passing *p, const char
     return status;
 }
 
-// Adds the maps of the picture shown to the means.
+// Adds the maps of the current picture to the means.
 static int add_other(struct attributing *w, struct passing *p, struct attribution *one,
                      struct err *err)
 {
@@ -270,7 +270,7 @@ int attributing_others(struct attributing *w, struct passing *p, const char *fol
         free(path);
     }
     if (status == 0 && !w->others)
-        status = err_set(err, "--others: no picture of '%s' can replace the prompt's%s%s", folder,
+        status = err_set(err, "--others: no picture in '%s' can replace the prompt's%s%s", folder,
                          why.text[0] ? ": " : "", why.text);
     if (passes_restore(p, w->picture, status == 0 ? err : &why) < 0) status = -1;
     folder_list_free(names);

@@ -21,13 +21,13 @@ struct passing;
 struct probe_env;
 struct results;
 
-// The kinds, in display order. X(name, whether --layer chooses the layer that it reads, help).
+// The kinds, in display order. X(name, whether --layer chooses the layer to read, help).
 #define ATTRIBUTIONS(X)                                                                    \
     X(gradient, true, "gradient x input: each row times the gradient with respect to it")  \
     X(integrated, true,                                                                    \
       "integrated gradients from a baseline; they sum to the difference from it")          \
     X(gradcam, true, "Grad-CAM: the rows of one layer, weighted by their mean gradient")   \
-    X(occlusion, true, "loss of log-probability when the row is replaced by the baseline") \
+    X(occlusion, true, "loss of log-probability when the baseline replaces the row")       \
     X(attention, true, "attention of the answer, mean over heads and layers")              \
     X(contribution, true, "attention contribution to the answer (CAPA), mean over layers") \
     X(rollout, false, "attention rollout: attention multiplied over all layers")           \
@@ -48,11 +48,11 @@ struct direct_parts {
     bool *reached;           // [L] layers whose heads were read
 };
 
-// The attributions of one kind.
+// One kind's attributions.
 struct attribution {
     double *rows;  // [N]; NaN: not attributed
     double *mean;  // [N] mean over other pictures of rows / sum |rows|; NULL: not measured
-    double should; // the sum of `rows` by the kind's definition; NaN: not defined
+    double should; // the sum that `rows` must have by the kind's definition; NaN: undefined
 };
 
 struct attributing {
@@ -84,8 +84,8 @@ int attribution_choose(const char *list, bool chosen[ATTRIBUTION_COUNT], struct 
 // Allocates the maps; checks --token.
 int attributing_open(struct attributing *w, struct err *err);
 int attributing_run(struct attributing *w, struct passing *p, struct err *err);
-// Shows pictures of a folder, one by one, in place of the prompt's, and averages their maps. Skips
-// pictures of another size.
+// Shows the pictures in a folder, one by one, in place of the prompt's, and averages their maps.
+// Skips pictures of a different size.
 int attributing_others(struct attributing *w, struct passing *p, const char *folder,
                        struct err *err);
 // Sets to[N] to the corrected attributions: rows / sum |rows| - mean. NaN outside the picture.
@@ -123,7 +123,7 @@ float *attribution_weights(const struct attributing *w);
 // Sums the selected tokens' log-probabilities.
 double attribution_sum(const struct attributing *w, const double *logp);
 // Sets to[N,D] to the baseline: zeros with --zero, else for each visual (text) row the mean of the
-// visual (text) rows that are there.
+// visual (text) rows that the layer computed (`there`).
 void attribution_baseline(const struct attributing *w, const float *rows, const bool *there,
                           float *to);
 // Reports one more pass.

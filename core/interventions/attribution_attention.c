@@ -22,13 +22,14 @@ struct following {
     int from, to;   // layers
     int32_t *query; // [queries] rows whose attention is followed
     int64_t queries;
-    double *sum;    // [N] over query rows and layers; rollout: r, after the layers from `to` on
+    double *sum;    // [N] sum over query rows and layers; rollout: r after layers L-1 .. to
     double *former; // [N] rollout: r before this layer
     int layers;     // number of layers read
     struct rows rows;
 };
 
-// Moves half of the query's r to the keys, by the mean over heads.
+// Distributes half of the query's r over the keys, in proportion to the attention averaged over
+// heads.
 static void roll_row(struct following *f, const struct site_args *args, int64_t query,
                      const float *probs)
 {
@@ -84,8 +85,8 @@ static int follow_pass(struct following *f, struct passing *p, struct err *err)
     return status;
 }
 
-// Runs a pass for each layer, the last one first, so that no matrix is stored. A layer without
-// attention, and a row that a method dropped before it, passes r on unchanged.
+// Runs a pass for each layer, the last one first, so that no matrix is stored. Layers without
+// attention, and rows that a method dropped, keep r.
 static int roll(struct following *f, struct passing *p, int layers, struct err *err)
 {
     const int64_t n = f->w->env->sequence->n;
@@ -117,7 +118,7 @@ static int follow(struct attributing *w, struct passing *p, int kind, struct att
     for (int64_t t = 0; t < f.queries; t++) f.query[t] = (int32_t)(s->prompt - 1 + w->first + t);
     int status = rollout ? roll(&f, p, layers, err) : follow_pass(&f, p, err);
     if (status == 0 && !f.layers)
-        status = err_set(err, "no chosen layer has attention: they keep a recurrent state");
+        status = err_set(err, "none of the chosen layers has attention: they are recurrent");
     const double count = rollout ? 1 : queries * f.layers;
     for (int64_t i = 0; i < s->n && status == 0; i++)
         if (w->at[i]) to->rows[i] = f.sum[i] / count;

@@ -38,7 +38,7 @@ struct direct {
     struct rows rows;
 };
 
-// Returns [T] the contributions of a part: head 0..H-1, or H: attention, H+1: FFN, H+2: additions
+// Returns the contributions [T] of a part: 0..H-1: a head, H: attention, H+1: FFN, H+2: additions
 // after the FFN.
 static double *part_of(const struct direct *d, int layer, int64_t what)
 {
@@ -67,14 +67,14 @@ static void take_part(struct direct *d, int64_t t, const float *x, double *to)
     }
 }
 
-// Scales the residual stream after the last part, as the layer has done.
+// Multiplies the stored residual stream by the layer's output scale.
 static void scale_stream(struct direct *d, int layer)
 {
     const float scale = d->d->layer[layer].scale;
     for (int64_t i = 0; i < d->tokens * d->width; i++) d->h[i] *= scale;
 }
 
-// Sets a part [T] from the residual stream at its site, which layers from `layer` on will scale.
+// Sets a part [T] from the residual stream at its site. Layers from `layer` on will scale it.
 static void put_part(struct direct *d, struct graph *g, const struct site_args *args, int layer,
                      double *part)
 {
@@ -87,8 +87,8 @@ static void take_scale(struct direct *d, int64_t t, const float *x, double *to)
     to[t] = 1 / sqrt(rows_dot(x, x, d->width) / (double)d->width + d->d->config.eps);
 }
 
-// Computes back[T,H*dv]: the gradient of u gain o(heads) with respect to the heads. A tape of its
-// own carries it through any kind of weight, LoRA included.
+// Computes back[T,H*dv]: the gradient of u gain o(heads) with respect to the heads. A separate
+// tape carries it through any kind of weight, LoRA included.
 static int project_back(struct direct *d, struct graph *g, int layer)
 {
     const struct sublayer *w = &d->d->layer[layer].attention;
@@ -210,10 +210,11 @@ static int direct_run(void *self, struct graph *g, const struct site *site, stru
     if (site == SITE_VALUES) {
         if (project_back(d, g, layer) < 0) return -1;
         if (args->v->shape[2] != d->head || d->heads % args->v->shape[1])
-            graph_fail(g,
-                       "layer %d has values of %lld elements, but outputs of heads of %lld: their "
-                       "direct effect is not supported",
-                       layer, (long long)args->v->shape[2], (long long)d->head);
+            graph_fail(
+                g,
+                "layer %d has values of %lld elements, but head outputs of %lld: their direct "
+                "effect is not supported",
+                layer, (long long)args->v->shape[2], (long long)d->head);
         return graph_ok(g) ? probe_each_query(g, args, d->query, d->tokens, take_keys, d) : -1;
     }
     if (site == SITE_HEADS) return add_heads(d, g, args);

@@ -100,7 +100,7 @@ struct point_of_path {
     double *rows;       // [N] sum over D of (h - b) g
 };
 
-// An interval: its points in the list of points.
+// An interval: indices in the list of points.
 struct interval {
     size_t start, middle, end;
     double off; // its error: Simpson's sum minus the difference of the log-probabilities
@@ -139,8 +139,8 @@ static int add_point(struct path *s, double along, size_t *number, struct err *e
     attribution_progress(s->w, s->p);
     int status = layer_rows_gradient(s->rows, s->p, s->weight, logp, err);
     if (status == 0 && s->count && rows->alive != s->alive)
-        status = err_set(err, "pruning keeps other tokens on the path from the baseline, so the "
-                              "gradients have no integral: prune by uniform or random, or use "
+        status = err_set(err, "pruning keeps different tokens along the path from the baseline, so "
+                              "the gradients have no integral: prune by uniform or random, or use "
                               "--by gradient");
     s->alive = rows->alive;
     at.logp = attribution_sum(s->w, logp);

@@ -1,10 +1,10 @@
 // core/interventions/attribution_occlusion.c -- the answer's loss of log-probability when rows are
-// replaced by the baseline (Zeiler and Fergus 2014, arXiv 1311.2901): one position at a time, or a
-// square of visual tokens around it.
+// replaced with the baseline (Zeiler and Fergus 2014, arXiv 1311.2901): one position at a time, or
+// a square of visual tokens around it.
 //
 // A pass computes the rows from the first replaced one on; earlier rows come from the cache.
-// Squares are occluded from the last one to the first, so that the cached rows before each one are
-// unchanged: on average a pass costs half a prefill.
+// Squares are occluded from the last one to the first, so that the cached rows before each square
+// are unchanged: on average a pass costs half a prefill.
 #include <stdlib.h>
 
 #include "core/interventions/attribution.h"

@@ -1,5 +1,5 @@
-// core/interventions/cut.h -- cuts attention: in some layers and heads, the scores of chosen keys
-// are removed for chosen queries before the softmax (attention knockout: Geva et al. 2023, arXiv
+// core/interventions/cut.h -- cuts attention: in chosen layers and heads, removes the scores of
+// some keys for some queries before the softmax (attention knockout: Geva et al. 2023, arXiv
 // 2304.14767). A position always sees itself.
 //
 //   struct cut c;
@@ -34,7 +34,7 @@ struct cut {
 void cut_open(struct cut *c, const struct probe_env *env);
 void cut_close(struct cut *c);
 struct hook cut_hook(struct cut *c);
-// The function of the hook, for hooks that also do something else.
+// The hook's function, for hooks that also do something else.
 int cut_run(void *cut, struct graph *g, const struct site *site, struct site_args *args);
 // Returns the first position that loses a key; -1: none does.
 int64_t cut_first(const struct cut *c);

@@ -1,4 +1,4 @@
-// core/interventions/effect.c -- measures changes of the answer's log-probability.
+// core/interventions/effect.c -- measures changes in the answer's log-probability.
 #include "core/interventions/effect.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// core/interventions/effect.h -- measures how a change of the pass changes the answer's
+// core/interventions/effect.h -- measures how an intervention in the pass changes the answer's
 // log-probability.
 //
 //   struct effect e;
@@ -26,15 +26,15 @@ struct effect {
     struct passing *p;
     int64_t from;       // first row that a change affects
     int64_t first, end; // tokens of the answer whose log-probability counts
-    // [tokens of the answer] log-probabilities without a change, and in the newest pass.
+    // [tokens of the answer] log-probabilities without a change, and in the latest pass.
     double *before, *after;
-    int64_t done, all; // number of changes measured; number of passes, with the unchanged one
+    int64_t done, all; // number of changes measured; number of passes, including the unchanged one
 };
 
 // Sets the range of the answer's tokens that --token selects: all, or one.
 int effect_tokens(const struct probe_env *env, int64_t *first, int64_t *end, struct err *err);
 // Runs the pass without a change. `hook` listens at the sites of the later changes, so that all
-// passes take the same code path (latent attention has two) and differ only by the change.
+// passes take the same code path (latent attention has two) and differ only in the change.
 // `passes`: number of changes to come, for the progress display. --token N selects one token of the
 // answer.
 int effect_open(struct effect *e, const struct probe_env *env, struct passing *p, int64_t from,
@@ -42,7 +42,7 @@ int effect_open(struct effect *e, const struct probe_env *env, struct passing *p
 // Sets *change to the log-probability of the selected tokens with the change minus their
 // log-probability without it.
 int effect_of(struct effect *e, const struct hook *hook, double *change, struct err *err);
-// Adds the table NAME with the log-probability without a change and in the newest pass, and the
+// Adds the table NAME with the log-probability without a change and in the latest pass, and the
 // table NAME.tokens with both for each selected token.
 void effect_put(const struct effect *e, struct results *r, const char *name);
 // Adds a note that lists the chosen layers whose attention no pass could change.

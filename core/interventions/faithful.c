@@ -1,12 +1,14 @@
 // core/interventions/faithful.c -- /faithful: scores the maps of every kind of attribution, raw and
 // corrected for sinks,
-//   - against the place of an object: pointing game, soft Dice, AUC (core/interventions/faithful.h)
+//   - against the location of an object: pointing game, soft Dice, AUC
+//   (core/interventions/faithful.h)
 //   - by deletion and insertion (Petsiuk, Das and Saenko 2018, arXiv 1806.07421): in descending
-//     order of the map, visual tokens become the baseline, or appear in its place; the score is the
-//     area under the answer's probability (geometric mean over its tokens)
+//     order of the map, visual tokens are replaced with the baseline, or replace it; the score is
+//     the area under the answer's probability (geometric mean over its tokens)
 //   - by the sanity check of weights (Adebayo et al. 2018, arXiv 1810.03292): the rank correlation
-//     of the map with that of the model whose last layers are shuffled. A map that hardly changes
-//     when all layers are shuffled does not show what the model has learned: it is rejected.
+//     of the map with that of a model whose last layers have shuffled weights. A map that hardly
+//     changes when all layers are shuffled does not depend on what the model has learned, and is
+//     rejected.
 // Two controls bound the scores: a random map, and the object itself.
 #include <math.h>
 #include <stdlib.h>
@@ -23,14 +25,14 @@
 
 enum {
     POINTS = 8, // intervals of a curve
-    PARTS = 4,  // of the layers, shuffled one more at a time
+    PARTS = 4,  // quarters of the layers; the last 1, 2, 3 or all are shuffled
     // Maps: the kinds, the kinds corrected, and two controls.
     RANDOM = 2 * ATTRIBUTION_COUNT,
     OBJECT,
     MAPS
 };
 
-// A map is rejected if its rank correlation with the map of shuffled weights is higher.
+// A map is rejected if its rank correlation with the map from shuffled weights exceeds this.
 static const double survives = 0.5;
 
 // Scores of a map.
@@ -39,7 +41,7 @@ struct scored {
     float *map; // [S]
     struct map_score place;
     double deleted[POINTS + 1], inserted[POINTS + 1]; // probabilities by the share of tokens
-    double kept[PARTS]; // rank correlation with PARTS parts of the layers shuffled; NaN: not tried
+    double kept[PARTS]; // [i]: rank correlation with the last i + 1 parts shuffled; NaN: not tried
 };
 
 struct faithful {
@@ -95,7 +97,7 @@ static void *faithful_start(const struct probe_env *env, struct err *err)
     if (status == 0) status = attribution_choose(o->by, s->w.chosen, err);
     if (status == 0 && !o->box && !o->mask)
         status =
-            err_set(err, "/faithful needs the place that the answer is about: --box "
+            err_set(err, "/faithful needs the location of the object in question: --box "
                          "LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE");
     if (status == 0 && !count)
         status = err_set(err, "the prompt does not show picture %d", picture);
@@ -138,7 +140,7 @@ static int probability(struct faithful *s, struct passing *p, struct layer_rows 
 }
 
 // Computes both curves of a map from its tokens in descending order, list [count]. `whole`: the
-// probability without a change.
+// probability in the unchanged pass.
 static int draw_curves(struct faithful *s, struct passing *p, struct layer_rows *rows,
                        const struct ranked_token *list, int64_t count, double whole,
                        struct scored *m, struct err *err)
@@ -219,7 +221,8 @@ static double correlate(const struct faithful *s, const float *a, const float *b
     return r;
 }
 
-// Runs all kinds with the last parts of the layers shuffled, and compares their maps.
+// Runs all kinds with the last part + 1 parts of the layers shuffled, and correlates their maps
+// with the originals.
 static int shuffle_part(struct faithful *s, struct passing *p, int part, struct err *err)
 {
     const int layers = s->env->model->decoder.config.layers;
@@ -410,17 +413,19 @@ const struct probe probe_faithful = {
     .usage = "/faithful [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE [--boxes]] "
              "[--by KIND,...] [--layer K] [--token answer|N] [--zero | --mean] [--steps N] "
              "[--others DIR] [--picture I]" PROBE_USAGE,
-    .help = "Scores maps: whether they show the object, and what the answer depends on.",
+    .help =
+        "Scores how well attribution maps show the object and the tokens the answer depends on.",
     .details =
-        "Scores every kind of /attribute (--by: some), and with --others DIR each map corrected\n"
-        "for sinks, beside a random map and the object itself:\n"
-        "  pointing          share of the largest cell that the object covers\n"
-        "  soft Dice, AUC    overlap with the object; chance to rank its points higher\n"
-        "  deletion          area under the answer's probability while visual tokens become the\n"
-        "                    baseline, the largest first; smaller is better\n"
-        "  insertion         the same while they appear; larger is better\n"
-        "  rank correlation  of the map with that of the model whose layers are all shuffled;\n"
-        "                    above 0.5 the map is rejected\n"
+        "Scores the maps of /attribute (all kinds, or those in --by) against a random map and the\n"
+        "object itself. With --others DIR, also scores each map corrected for sinks.\n"
+        "  pointing          share of the cell with the largest value that the object covers\n"
+        "  soft Dice, AUC    overlap with the object; probability that a point on it ranks above\n"
+        "                    one outside it\n"
+        "  deletion          area under the answer's probability while the baseline replaces\n"
+        "                    visual tokens, the largest first; smaller is better\n"
+        "  insertion         the same while visual tokens replace the baseline; larger is better\n"
+        "  rank correlation  of the map with the map of a model with shuffled weights in all\n"
+        "                    layers; above 0.5 the map is rejected\n"
         "With --data, the object is what a sample's text names; faithful.interval (--csv) has 95%\n"
         "intervals of the means." PROBE_DETAILS,
     .results = faithful_results,

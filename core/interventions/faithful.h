@@ -1,22 +1,22 @@
-// core/interventions/faithful.h -- scores of a map over visual tokens against the place of an
+// core/interventions/faithful.h -- scores a map over visual tokens against the location of an
 // object, for /faithful.
 //
 //   struct map_score s = map_score(map, mask, tokens);
 //
-// `mask` may be any truth: an object's mask, or the box of a watermark that a model was trained to
-// answer from.
+// `mask` may be any ground truth: an object's mask, or the box of a watermark that a model was
+// trained to answer from.
 #ifndef CORE_INTERVENTIONS_FAITHFUL_H
 #define CORE_INTERVENTIONS_FAITHFUL_H
 
 #include <stdint.h>
 
 struct map_score {
-    // Pointing game: the share of the largest cell that the object covers, the chance that a random
-    // point of it hits the object; the mean over cells of equal value.
+    // Pointing game: how much of the cell with the largest value the object covers, which is the
+    // probability that a random point in the cell hits the object. Ties: the mean over their cells.
     double pointing;
     double dice; // soft Dice of the positive part (core/probes/dice.h)
-    // The chance that a random point of the object has a larger value than a point beside it; equal
-    // values count half.
+    // The probability that a random point on the object has a larger value than one outside it;
+    // equal values count half.
     double auc;
 };
 

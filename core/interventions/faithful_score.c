@@ -1,4 +1,4 @@
-// core/interventions/faithful_score.c -- scores of a map against the place of an object.
+// core/interventions/faithful_score.c -- scores a map against the location of an object.
 #include "core/interventions/faithful.h"
 
 #include <math.h>
@@ -30,13 +30,13 @@ struct map_score map_score(const float *map, const float *mask, int64_t n)
 {
     struct map_score s = { .pointing = NAN, .dice = soft_dice(map, mask, n), .auc = NAN };
     struct cell *list = xcalloc((size_t)n + 1, sizeof *list);
-    double won = 0, inside = 0, outside = 0; // of the cells before
+    double won = 0, inside = 0, outside = 0; // sums over cells of larger value
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
         if (!isnan(map[i])) list[count++] = (struct cell){ (double)map[i], (double)mask[i] };
     qsort(list, (size_t)count, sizeof *list, largest_first);
     for (int64_t i = 0, end; i < count; i = end) {
-        double in = 0, out = 0; // of cells of equal value
+        double in = 0, out = 0; // sums over cells of equal value
         for (end = i; end < count && list[end].value == list[i].value; end++)
             in += list[end].mask, out += 1 - list[end].mask;
         if (i == 0) s.pointing = in / (double)end;

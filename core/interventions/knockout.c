@@ -1,8 +1,8 @@
 // core/interventions/knockout.c -- /knockout: the answer's log-probability when some positions do
 // not attend to others (attention knockout: Geva et al. 2023, arXiv 2304.14767).
 //
-//   in the chosen layers and heads, the scores of keys FROM are removed for queries TO before the
-//   softmax; a position always sees itself
+// In the chosen layers and heads, the scores of keys FROM are removed for queries TO before the
+// softmax. A position always sees itself.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,7 @@ static int knockout_finish(void *state, struct results *r, struct err *err)
 static const struct result_kind knockout_results[] = {
     { "knockout", .unit = "log-probability (nats)" },
     { "knockout.tokens", .unit = "log-probability (nats)" },
-    { "knockout.windows", .unit = "change of log-probability (nats)" },
+    { "knockout.windows", .unit = "change in log-probability (nats)" },
     { "knockout.heads", "loss of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
     { 0 },
@@ -160,7 +160,7 @@ const struct probe probe_knockout = {
     .also = "attention mask block cut edges causal intervention flow measure",
     .usage = "/knockout FROM > TO [--layers A-B] [--window N] [--heads] [--token answer|N] "
              "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
-    .help = "Change of the answer's log-probability when positions TO do not attend to FROM.",
+    .help = "Change in the answer's log-probability when positions TO do not attend to FROM.",
     .details =
         "Cuts attention in the chosen layers and runs the answer again: knockout.windows moves a\n"
         "window over the layers, --heads cuts one head at a time. A position always sees itself.\n"

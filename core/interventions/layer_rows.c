@@ -1,8 +1,9 @@
 // core/interventions/layer_rows.c -- rows of the residual stream at the input of a layer.
 //
 // The input of layer K is replaced where methods may change it: before the first layer
-// (SITE_INPUT), or after layer K - 1 (SITE_LAYER_OUT), when they have acted. For gradients the rows
-// become a new tensor with a gradient of its own, so the backward pass ends there.
+// (SITE_INPUT), or after layer K - 1 (SITE_LAYER_OUT), in both cases after the methods have run.
+// For gradients the rows become a new tensor with its own gradient, so the backward pass ends
+// there.
 #include "core/interventions/layer_rows.h"
 
 #include <stdlib.h>

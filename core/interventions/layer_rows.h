@@ -19,7 +19,7 @@ struct passing;
 struct layer_rows {
     int layer;                // 0.. of the decoder
     const bool *at;           // [N] positions whose rows are replaced; NULL: none
-    const float *replacement; // [N,D] read at these positions
+    const float *replacement; // [N,D] the new rows, read at the positions `at`
     bool keep;                // stores the rows of a pass, before they are replaced
     float *rows;              // [N,D]
     bool *there;              // [N] positions that the layer has computed
@@ -29,8 +29,8 @@ struct layer_rows {
     int64_t positions, width; // N, D
     bool differentiate;
     struct grad *slope;            // [count,D] gradient of the rows of the pass
-    const struct backend *backend; // holds it
-    int32_t *index;                // [count] their positions
+    const struct backend *backend; // the one that holds `slope`
+    int32_t *index;                // [count] positions of the rows of `slope`
     int64_t count;
     struct rows host;
 };

@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 
-// A list like the user's: names separated by commas.
+// Separated by commas, like the user's list.
 static const char names[] =
     // The categories of COCO 2017.
     "person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,"
@@ -21,8 +21,8 @@ static const char names[] =
     // The demo world.
     "circle,square,triangle,star,cross,ring,bar,diamond,digit,letter";
 
-// Returns the length of the name, or of its plural, at `text`; 0: the text begins with another
-// word.
+// Returns the length of the name, or of its plural, at `text`; 0 if the text begins with a
+// different word.
 static size_t match(const char *text, const char *name, size_t n)
 {
     static const char *const endings[] = { "", "s", "es" };

@@ -65,7 +65,7 @@ static void keep_before(struct parts *w, const struct site_args *args, const flo
 }
 
 // Lists the rows among from[m] (NULL: 0..m-1) that are at positions to replace; if not `chosen`,
-// lists the rows at other positions.
+// lists the rows at all other positions.
 static int32_t *rows_at(const struct parts *w, const struct site_args *args, const int32_t *from,
                         int64_t m, bool chosen, int64_t *count)
 {

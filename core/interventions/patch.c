@@ -2,8 +2,8 @@
 // patching, causal tracing: Meng et al. 2022, arXiv 2202.05262).
 //
 //   run A: the conversation's answer
-//   run B: the same answer after another or a corrupted picture
-//   patch: run B, with the output of a layer's part at some positions replaced by run A's
+//   run B: the same answer with a different or corrupted picture
+//   patch: run B, with the output of a layer's part at some positions replaced with run A's
 //   share = (log p_patched - log p_B) / (log p_A - log p_B)
 #include <math.h>
 #include <stdlib.h>
@@ -43,9 +43,9 @@ struct patch {
     struct effect effect;
     bool *group[GROUPS];   // [N]
     double corrupted_logp; // log-probability of run B minus that of run A
-    double *share;         // [L,GROUPS]; NaN: none
-    float *positions;      // [L,N]
-    float *heads;          // [L,H]
+    double *share;         // [L,GROUPS] share restored; NaN: not measured
+    float *positions;      // [L,N] share restored by one position
+    float *heads;          // [L,H] share restored by one head
 };
 
 static void patch_release(void *state)
@@ -178,7 +178,7 @@ static double normal(uint64_t index)
     return sqrt(-2 * log(u)) * cos(2 * M_PI * random_unit(42, RANDOM_SAMPLE, 2 * index + 1));
 }
 
-// Replaces the corrupted tokens [rows,width] by their mean, or adds Gaussian noise of three times
+// Replaces the corrupted tokens [rows,width] with their mean, or adds Gaussian noise of three times
 // the standard deviation of all elements.
 static void corrupt(const struct patch *s, float *tokens, int64_t rows, int64_t width)
 {
@@ -354,13 +354,13 @@ static int patch_finish(void *state, struct results *r, struct err *err)
 
 static const struct result_kind patch_results[] = {
     { "patch", .unit = "log-probability (nats)", .columns = "log-probability" },
-    { "patch.layers", .unit = "share that comes back" },
-    { "patch.ranked", .unit = "share that comes back" },
-    { "patch.heads", "share that comes back", .map = true, .rows = MAP_LAYERS, .cols = MAP_HEADS,
+    { "patch.layers", .unit = "share restored" },
+    { "patch.ranked", .unit = "share restored" },
+    { "patch.heads", "share restored", .map = true, .rows = MAP_LAYERS, .cols = MAP_HEADS,
       .on_request = true },
-    { "patch.positions", "share that comes back", .map = true, .rows = MAP_LAYERS,
-      .cols = MAP_POSITIONS, .on_request = true },
-    { "patch.picture", "share that comes back", .map = true, .on_request = true },
+    { "patch.positions", "share restored", .map = true, .rows = MAP_LAYERS, .cols = MAP_POSITIONS,
+      .on_request = true },
+    { "patch.picture", "share restored", .map = true, .on_request = true },
     { 0 },
 };
 
@@ -374,9 +374,9 @@ const struct probe probe_patch = {
     .details =
         "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
         "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
-        "the same size. In run B, each measurement replaces the outputs of a part of a layer by\n"
-        "those of run A at groups of positions. The table shows the share of the log-probability\n"
-        "lost from run A to run B that this replacement restores: 1 is all of it." PROBE_DETAILS,
+        "the same size. In run B, each measurement replaces the outputs of a part of a layer\n"
+        "with those of run A at groups of positions. The table shows the share of the\n"
+        "log-probability lost from run A to run B that this replacement restores." PROBE_DETAILS,
     .results = patch_results,
     .words = patch_words,
     .complete = patch_complete,

@@ -24,7 +24,7 @@ static void shuffle_rows(char *to, const char *from, int64_t count, size_t bytes
     free(order);
 }
 
-// Replaces t's data by a copy with shuffled rows. A vector stays as it is.
+// Replaces t's data with a copy whose rows are shuffled. A vector stays unchanged.
 static int shuffle(struct shuffled *s, struct tensor *t, uint64_t seed, struct err *err)
 {
     const struct backend *b = t->on_host ? backend_cpu() : s->backend;
@@ -53,7 +53,7 @@ static int shuffle(struct shuffled *s, struct tensor *t, uint64_t seed, struct e
     return status;
 }
 
-// Gives the sublayer its own list of weights.
+// Gives the sublayer its own copy of the list of weights, so that they can be replaced.
 static void own_weights(struct sublayer *w)
 {
     struct linear *list = xcalloc((size_t)w->count + 1, sizeof *list);

@@ -17,11 +17,11 @@ struct shuffled {
     struct model model;
     const struct backend *backend;
     void **memory;             // [count] the shuffled matrices
-    const struct backend **of; // [count] the backends that hold them
+    const struct backend **of; // [count] the backends that hold these matrices
     size_t count, capacity, of_capacity;
 };
 
-// -1 if memory is short; then nothing needs to be closed.
+// Returns -1 if memory is short; then nothing needs to be closed.
 int shuffled_open(struct shuffled *s, const struct model *m, const struct backend *backend,
                   int from, struct err *err);
 void shuffled_close(struct shuffled *s);

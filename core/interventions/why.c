@@ -1,16 +1,17 @@
 // core/interventions/why.c -- /why: for each token of an answer, its probability, the shares of
 // picture, prompt and answer in its attention, and its dependence on the pictures.
 //
-//   pass 1: probability, entropy and likeliest alternatives at the row that predicts each token;
+//   pass 1: probability, entropy and most probable alternatives at the row that predicts each
+//   token;
 //           its shares of attention or contribution (core/probes/share.h)
-//   pass 2: the same answer while nothing attends to the pictures (core/interventions/cut.h); the
+//   pass 2: the same answer with attention to the pictures cut (core/interventions/cut.h); the
 //           loss of log-probability measures how much a token depends on them
 //
 // Both passes compute logits row by row: products with quantised weights round differently in
 // passes of many rows.
 //
 // An object that the answer names is reported if the first mention of its name loses less than
-// why.threshold: the model would have named it without looking.
+// why.threshold: the model would have named it without the picture.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ struct asked {
     struct {
         int32_t id; // -1: none
         double p;
-    } other[ALTERNATIVES]; // the likeliest other tokens
+    } other[ALTERNATIVES]; // the most probable other tokens
 };
 
 struct why {
@@ -122,7 +123,7 @@ static int run(void *self, struct graph *g, const struct site *site, struct site
     return s->reading ? reader.run(reader.self, g, site, args) : 0;
 }
 
-// Inserts a token among the likeliest ones.
+// Inserts a token into the list of the most probable ones.
 static void offer(struct asked *t, int32_t id, double p)
 {
     int at = ALTERNATIVES;
@@ -279,7 +280,7 @@ static int why_finish(void *state, struct results *r, struct err *err)
     const int32_t *ids = s->env->sequence->ids + s->env->sequence->prompt;
     const bool seen = s->env->visual > 0;
     struct tally p = { 0 }, entropy = { 0 }, share = { 0 }, lost = { 0 };
-    // The first number represents the answer over a data set: its mean log-probability.
+    // Measurements over a data set use the first number: the answer's mean log-probability.
     struct result_table *summary = results_table(r, "why.summary", "what|value");
     struct result_table *t = results_table(
         r, "why", "token|probability|entropy|picture|prompt|answer|without picture|lost");
@@ -331,17 +332,17 @@ const struct probe probe_why = {
     .also = "confidence uncertainty probability entropy attribution hallucination grounding "
             "alternatives source measure probe",
     .usage = "/why [N]" PROBE_USAGE,
-    .help = "How sure the model was of each token of an answer, and where the token comes from.",
+    .help = "Confidence in each token of an answer, and the token's dependence on the picture.",
     .details =
         "N is the number of an answer, counted from 1 (default: the last). The table has, for\n"
         "each token: its probability and the entropy in nats, by the model alone, at temperature\n"
         "1; the shares of attention that go to the picture, to the rest of the prompt and to the\n"
-        "answer so far (why.share, /help why.share); the probability when nothing attends to the\n"
-        "picture, and the log-probability that the token loses by that.\n"
-        "why.alternatives has the three likeliest other tokens.\n"
+        "answer so far (why.share, /help why.share); its probability with attention to the\n"
+        "picture cut, and the resulting loss of log-probability.\n"
+        "why.alternatives has the three most probable other tokens.\n"
         "A warning names each object whose name loses less than why.threshold: the model would\n"
-        "have named it without looking. Objects are the categories of COCO, words for people, the\n"
-        "shapes of the demo world and why.objects." PROBE_DETAILS,
+        "have named it without the picture. Objects are the categories of COCO, words for\n"
+        "people, the shapes of the demo world and why.objects." PROBE_DETAILS,
     .results = why_results,
     .words = why_words,
     .complete = no_words,

@@ -38,5 +38,5 @@ error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], ob
 > /attribute --by saliency
 error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
 > /attribute --others demo/report
-error: --others: no picture of 'demo/report' can replace the prompt's: ...
+error: --others: no picture in 'demo/report' can replace the prompt's: ...
 E

@@ -21,7 +21,7 @@ session "refusals" demo/model <<E
 > Where is the red circle?
 ...
 > /faithful
-error: /faithful needs the place that the answer is about: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
+error: /faithful needs the location of the object in question: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
 > /faithful --by saliency --box 0,0,9,9
 error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
 E

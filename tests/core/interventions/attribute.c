@@ -469,7 +469,7 @@ static void bad_requests_are_refused(void **state)
     fails(&g, &o, "--by is empty");
     o.by = NULL;
     o.others = "nowhere";
-    fails(&g, &o, "no picture of 'nowhere'");
+    fails(&g, &o, "no picture in 'nowhere'");
     o.words = "question";
     fails(&g, &o, "--others needs a visual token");
     o.words = o.others = NULL;
