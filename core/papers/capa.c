@@ -139,12 +139,12 @@ static const struct paper_claim ffn_claims[] = {
 // --- figure 2: the claim of section 3.1 ----------------------------------------------------------
 
 static const struct paper_claim sink_claims[] = {
-    { .text = "answers stay without the probability dumps (within 1 point)",
+    { .text = "removing the probability dumps keeps the score (within 1 point)",
       .from = "Vanilla",
       .to = "without dumps",
       .column = "Avg",
       .margin = 1 },
-    { .text = "answers break without the structural anchors",
+    { .text = "removing the structural anchors lowers the score",
       .from = "Vanilla",
       .to = "without anchors",
       .column = "Avg",
@@ -173,15 +173,15 @@ static const struct paper_column redundancy_columns[] = {
     "${TABLE}/figure3.svg\n"
 
 static const struct paper_claim redundancy_claims[] = {
-    { .text = "FFNs change visual tokens less than text, in the mean of layers",
+    { .text = "FFNs change visual tokens less than text, averaged over layers",
       .to = "layers",
       .column = "visual",
       .against = "text" },
-    { .text = "text depends on FFNs in early layers: visual tokens above text",
+    { .text = "FFNs of early layers change text more: cosine of visual tokens above that of text",
       .to = "layers, first third",
       .column = "visual",
       .against = "text" },
-    { .text = "the mean of visual tokens is above eta, 0.96, in the middle layers (figure 4)",
+    { .text = "the mean cosine of visual tokens exceeds eta = 0.96 in the middle layers (figure 4)",
       .to = "layers, middle third",
       .column = "visual",
       .above = 0.96 },
@@ -220,7 +220,7 @@ static const struct paper_claim contribution_claims[] = {
 
 // --- figure 6 ------------------------------------------------------------------------------------
 
-// The means of table 1's three models.
+// Table 1, averaged over its three models.
 static const char transition[] = "|Vanilla|80.19|76.63|53.71|71.07|70.64|46.26\n"
                                  "|FastV|79.17|73.82|52.58|69.23|67.28|45.84\n"
                                  "|Feather|79.21|73.68|52.90|69.89|67.59|45.52\n"
@@ -259,7 +259,7 @@ static const struct paper_column distance_columns[] = {
         DISTANCE("CAPA", "contribution", data) DISTANCE("Random", "random", data)
 
 static const struct paper_claim distance_claims[] = {
-    { .text = "contribution is nearer to the full model than attention",
+    { .text = "pruning by contribution stays closer to the full model than by attention",
       .from = "FastV",
       .to = "CAPA",
       .column = "hellinger",
@@ -316,7 +316,7 @@ static const struct paper_claim flop_claims[] = {
       .column = "flops",
       .less = true,
       .margin = -50 },
-    { .text = "and more than pruning alone",
+    { .text = "CAPA saves more than pruning alone",
       .from = "Pruning",
       .to = "CAPA",
       .column = "flops",
@@ -336,8 +336,8 @@ static const struct paper_table tables[] = {
       .rows = "row Vanilla: off\n" AT("Early", "early") AT("Transition", "transition")
           AT("Late", "late"),
       .claims = pruning_claims,
-      .note = "MM-Vet needs a judge model: its answers can be exported, not scored. Our Avg leaves "
-              "it out." },
+      .note = "MM-Vet needs a judge model: its answers can be exported but not scored. Our Avg "
+              "excludes it." },
     { .name = "table2",
       .title = "FFNs of visual tokens skipped or approximated, without and with pruning",
       .needs =
@@ -354,10 +354,10 @@ static const struct paper_table tables[] = {
               "row CAPA, Skip FFN: off ffn.approx=skip " FFN PRUNE "\n"
               "row CAPA, Hadamard: off ffn.approx=hadamard " FFN PRUNE "\n",
       .claims = ffn_claims,
-      .note = "MM-Vet needs a judge model: its answers can be exported, not scored. Our Avg leaves "
-              "it out." },
+      .note = "MM-Vet needs a judge model: its answers can be exported but not scored. Our Avg "
+              "excludes it." },
     { .name = "figure2",
-      .title = "removing attention sinks of little contribution (dumps) or of much (anchors)",
+      .title = "removing attention sinks that contribute little (dumps) or much (anchors)",
       .needs = "--sets as table1",
       .columns = sets,
       .published = "",
@@ -368,22 +368,23 @@ static const struct paper_table tables[] = {
           "row without dumps: off prune.score=dumps prune.worst=on prune.layer={transition}\n"
           "row without anchors: off prune.score=anchors prune.worst=on prune.layer={transition}\n",
       .claims = sink_claims,
-      .note = "The figure shows the two kinds of sinks (/sinks --figure); section 3.1 claims what "
-              "their removal does, without numbers. A model without visual sinks (the demo model) "
-              "loses nothing: its rows are equal." },
+      .note =
+          "The figure shows the two kinds of sinks (/sinks --figure); section 3.1 states the "
+          "effect of removing them, without numbers. The demo model has no visual sinks, so its "
+          "rows are equal." },
     { .name = "figure3",
       .also = "figure4",
       .title =
-          "redundancy of FFNs by layer, for visual tokens and text; figure 4: of several models",
+          "redundancy of FFNs by layer, for visual tokens and text; figure 4: for several models",
       .needs = "--data with pictures (the paper: 500 of COCO); for figure 4, --model M,M,M",
       .columns = redundancy_columns,
       .published = "",
       .plan = "/reset all\n" REDUNDANCY("${DATA1}"),
       .demo = PAPER_DEMO_WORLD REDUNDANCY("${OUT}/world/questions.json"),
       .claims = redundancy_claims,
-      .note = "The figures print no numbers: figure3.svg draws ours by layer." },
+      .note = "The figures print no numbers; figure3.svg plots our values by layer." },
     { .name = "figure5",
-      .title = "distance of the answers from those of the unpruned model",
+      .title = "distance between the answers of the pruned and the unpruned model",
       .needs = "--data with pictures (the paper: 200 of COCO)",
       .columns = distance_columns,
       .published = "",
@@ -401,10 +402,10 @@ static const struct paper_table tables[] = {
       .rows = OF_EACH("Vanilla", "") OF_EACH("FastV", AT_TRANSITION("attention")) OF_EACH(
           "Feather", AT_TRANSITION("norope")) OF_EACH("CAPA", AT_TRANSITION("contribution")),
       .claims = transition_claims,
-      .note = "The figure prints no numbers; the paper's are the means of table 1's three models. "
-              "Rows of several models are averaged." },
+      .note = "The figure prints no numbers; the published values here are means over the three "
+              "models of table 1. With several models, our rows are means, too." },
     { .name = "figure7",
-      .title = "mean of the sets by the share of tokens kept",
+      .title = "mean over the sets, by share of tokens kept",
       .needs = "--sets as table1",
       .columns = sets,
       .published = "",
@@ -413,7 +414,7 @@ static const struct paper_table tables[] = {
       .rows = "row Vanilla: off\n" KEEP("75%", "0.75") KEEP("50%", "0.5") KEEP("25%", "0.25")
           KEEP("15%", "0.15"),
       .claims = ratio_claims,
-      .note = "The figure prints no numbers; its text says about 52.0 for CAPA at 25%." },
+      .note = "The figure prints no numbers; the paper's text gives about 52.0 for CAPA at 25%." },
     { .name = "figure8",
       .title = "FLOPs of a prompt with pruning at the late layer and Hadamard FFNs",
       .needs = "--data with pictures",
@@ -423,17 +424,17 @@ static const struct paper_table tables[] = {
       .demo = PAPER_DEMO_WORLD CALIBRATE("${OUT}/world/captions.json", "100")
           ALL_FLOPS("${OUT}/world/captions.json"),
       .claims = flop_claims,
-      .note = "The paper's 78% saved do not follow from its settings: with pruning at LLaVA-1.5's "
-              "late layer its formulas save 44%." },
+      .note = "The paper's saving of 78% does not follow from its settings: with pruning at "
+              "LLaVA-1.5's late layer, its formulas give 44%." },
     { .name = "figure9",
       .title = "attention contribution by layer",
-      .needs = "--data with pictures, whose prompts ask for a description",
+      .needs = "--data with pictures and prompts that ask for a description",
       .columns = contribution_columns,
       .published = "",
       .plan = "/reset all\n" CONTRIBUTION("${DATA1}"),
       .demo = PAPER_DEMO_WORLD CONTRIBUTION("${OUT}/world/detail.json"),
       .claims = contribution_claims,
-      .note = "The figure prints no numbers: figure9.svg draws ours by layer." },
+      .note = "The figure prints no numbers; figure9.svg plots our values by layer." },
     { 0 },
 };
 

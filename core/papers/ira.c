@@ -5,8 +5,8 @@
 static const char models[] =
     "internvl2.5 InternVL2.5-8B|internvl2 InternVL2-8B|llava-ov LLaVA-OneVision-8B";
 
-// Trains all of `base` (in the paper, the model of stage 1.5) into OUT/NAME, after the commands
-// `settings` and `more`.
+// Trains all weights of `base` (in the paper, the model of stage 1.5) into OUT/NAME, after the
+// commands `settings` and `more`.
 #define TRAIN(base, name, settings, more, data)                                   \
     "/load " base "\n" settings more "/train " data " ${OUT}/" name " --resume\n" \
     "/wait\n"
@@ -65,11 +65,11 @@ static const char general[] =
     "llava-ov|+ IRA|28.0|45.3|2109|40.0|58.1|79.6|47.4|77.1|80.7|88.5\n";
 
 static const struct paper_claim general_claims[] = {
-    { .text = "IRA above SFT in the mean of the sets",
+    { .text = "IRA above SFT, averaged over the sets",
       .from = "+ SFT",
       .to = "+ IRA",
       .column = "Avg" },
-    { .text = "SFT above the model before it", .from = "Pt", .to = "+ SFT", .column = "Avg" },
+    { .text = "SFT above the initial model", .from = "Pt", .to = "+ SFT", .column = "Avg" },
     { .text = "MMMU: IRA above SFT",
       .from = "+ SFT",
       .to = "+ IRA",
@@ -143,7 +143,7 @@ static const char ablation[] = "|IRA|46.1|58.3|70.3|79.8|64.7|38.4|71.7|61.3\n"
 
 static const struct paper_claim ablation_claims[] = {
     { .text = "IRA above plain training", .from = "w/o IRA", .to = "IRA", .column = "Avg" },
-    { .text = "IRA above IRA without the weights of the KL",
+    { .text = "IRA above IRA with an unweighted KL",
       .from = "w/o weighted KL",
       .to = "IRA",
       .column = "Avg" },
@@ -218,7 +218,7 @@ static const char sinks[] = "|Pt|48.8|96.9\n|+ SFT|53.8|46.9\n|+ IRA|54.4|40.6\n
     UNLOAD "/load " base "\n"
 
 static const struct paper_claim sink_claims[] = {
-    { .text = "SFT has a smaller sink ratio than the model before it",
+    { .text = "SFT has a smaller sink ratio than the initial model",
       .from = "Pt",
       .to = "+ SFT",
       .column = "sink ratio",
@@ -235,7 +235,7 @@ static const struct paper_claim sink_claims[] = {
 // --- figure 3 ------------------------------------------------------------------------------------
 
 static const struct paper_column curve_columns[] = {
-    { .name = "change of the curvature over layers, degrees", .ours = "V", .demo = "V" },
+    { .name = "change in curvature over layers, degrees", .ours = "V", .demo = "V" },
     { 0 },
 };
 
@@ -261,7 +261,7 @@ static const struct paper_claim curve_claims[] = {
 // --- figure 4 ------------------------------------------------------------------------------------
 
 static const struct paper_column kl_columns[] = {
-    { .name = "KL, mean of the training", .ours = "kl", .demo = "kl" },
+    { .name = "KL, mean over training", .ours = "kl", .demo = "kl" },
     { .name = "KL in the loss", .ours = "kl_weighted", .demo = "kl_weighted" },
     { 0 },
 };
@@ -273,11 +273,11 @@ static const struct paper_column kl_columns[] = {
     "${TABLE}/figure4a.svg\n"
 
 static const struct paper_claim kl_claims[] = {
-    { .text = "without the weights the KL is higher",
+    { .text = "without the weights, the KL is higher",
       .from = "ira",
       .to = "gate-off",
       .column = "kl" },
-    { .text = "with a global prior the KL is higher",
+    { .text = "with a global prior, the KL is higher",
       .from = "ira",
       .to = "prior-global",
       .column = "kl" },
@@ -310,18 +310,18 @@ static const struct paper_claim dice_claims[] = {
       .from = "+ SFT",
       .to = "+ IRA",
       .column = "dice" },
-    { .text = "Dice and score rise together with IRA",
+    { .text = "with IRA, Dice and score correlate", .to = "+ IRA", .column = "rank", .above = 0 },
+    { .text = "with IRA, Dice and score correlate more than with SFT",
+      .from = "+ SFT",
       .to = "+ IRA",
-      .column = "rank",
-      .above = 0 },
-    { .text = "and more than with SFT", .from = "+ SFT", .to = "+ IRA", .column = "rank" },
+      .column = "rank" },
     { 0 },
 };
 
 // --- figure 6 ------------------------------------------------------------------------------------
 
 static const struct paper_column course_columns[] = {
-    { .name = "mean of the sets", .ours = "Avg", .demo = "Avg" },
+    { .name = "mean over sets", .ours = "Avg", .demo = "Avg" },
     { 0 },
 };
 
@@ -329,7 +329,7 @@ static const struct paper_column course_columns[] = {
 
 static const struct paper_claim course_claims[] = {
     { .text = "at the end: IRA above SFT", .from = "SFT, end", .to = "IRA, end", .column = "Avg" },
-    { .text = "at the end: IRA above the model before",
+    { .text = "at the end: IRA above the initial model",
       .from = "Pt",
       .to = "IRA, end",
       .column = "Avg" },
@@ -363,7 +363,7 @@ static const struct paper_table tables[] = {
       .claims = robust_claims,
       .note = "MVBench (video), VLMs-are-biased and VLMs-are-blind are not read." },
     { .name = "table4",
-      .title = "ablations: without weights of the KL, with a global prior, without IRA",
+      .title = "ablations: with an unweighted KL, with a global prior, without IRA",
       .needs = NEEDS,
       .columns = ablation_sets,
       .published = ablation,
@@ -375,7 +375,7 @@ static const struct paper_table tables[] = {
       .claims = ablation_claims },
     { .name = "table5",
       .title = "IRA in different layers",
-      .needs = NEEDS " (seven trainings)",
+      .needs = NEEDS " (seven training runs)",
       .columns = layer_sets,
       .published = layers,
       .plan = "/reset all\n" RANGES(REAL) "/load ${MODEL}\n",
@@ -383,7 +383,7 @@ static const struct paper_table tables[] = {
       .rows = "row baseline: off model=${OUT}/sft\n" RANGE_ROW("0", "100") RANGE_ROW("20", "80")
           RANGE_ROW("20", "40") RANGE_ROW("40", "60") RANGE_ROW("50", "70") RANGE_ROW("60", "80"),
       .claims = layer_claims,
-      .note = "Improve % relative to the baseline, with MME, is in scores/table.csv." },
+      .note = "scores/table.csv has the improvement over the baseline in %, including MME." },
     { .name = "table6",
       .title = "accuracy and share of layers with a visual sink",
       .needs = NEEDS,
@@ -402,11 +402,11 @@ static const struct paper_table tables[] = {
       .plan = REAL_BOTH CURVES("${MODEL}", "${DATA1}"),
       .demo = DEMO_BOTH CURVES("${OUT}/start", "${OUT}/world/captions.json"),
       .claims = curve_claims,
-      .note = "The figure prints no numbers; /curvature draws the curve by layer. V is the sum of "
+      .note = "The figure prints no numbers; /curvature plots the curve by layer. V is the sum of "
               "the changes from layer to layer: 0 is a straight line." },
     { .name = "figure4",
-      .title = "divergence of IRA's bottleneck: along the training, and by visual token",
-      .needs = NEEDS " (three trainings)",
+      .title = "KL divergence of IRA's bottleneck, during training and by visual token",
+      .needs = NEEDS " (three training runs)",
       .columns = kl_columns,
       .published = "",
       .plan = "/reset all\n" REAL("ira", "") REAL("gate-off", NO_GATE)
@@ -416,13 +416,13 @@ static const struct paper_table tables[] = {
           DEMO("prior-global", NO_PRIOR) RESET KL_CURVES LOAD_IRA
       "/kl --data ${OUT}/world/captions.json --limit 1 --figure ${TABLE}/figure4b.svg\n" UNLOAD,
       .claims = kl_claims,
-      .note = "The figure prints no numbers. Without the weights the KL in the loss is the KL. "
-              "figure4b.svg shows the KL by visual token, of one picture." },
+      .note = "The figure prints no numbers. Without weights, the KL in the loss is the KL itself. "
+              "figure4b.svg shows the KL by visual token, for one picture." },
     { .name = "figure5",
       .also = "figure1 figure8",
       .title = "attention on the objects, and its correlation with the score",
-      .needs = "--model and the first file of --data as table2, the second: samples about objects "
-               "(RefCOCOg), the third: the objects, as for /dice --objects",
+      .needs = "--model and the first file of --data as table2; second file: samples about objects "
+               "(RefCOCOg); third: the objects, as for /dice --objects",
       .columns = dice_columns,
       .published = "|+ IRA||0.28\n",
       .plan = REAL_BOTH DICES("${MODEL}", "${DATA2}", "${DATA3}"),
@@ -433,7 +433,7 @@ static const struct paper_table tables[] = {
           "The paper takes CIDEr of RefCOCOg's captions as the score. Figures 1 and 8 show maps "
           "of single pictures; for one, load the model and use /attention --figure FILE." },
     { .name = "figure6",
-      .title = "mean of the sets along the training (forgetting)",
+      .title = "mean over the sets during training (forgetting)",
       .needs = NEEDS,
       .columns = course_columns,
       .published = "",
@@ -449,11 +449,12 @@ static const struct paper_table tables[] = {
               "row SFT, end: off model=${OUT}/sft-kept\n"
               "row IRA, end: off model=${OUT}/ira-kept adapter=${OUT}/ira-kept ira.on=on\n",
       .after = "/plot ${TABLE}/scores/scores.csv step value --by series --where column=Avg --where "
-               "series=SFT|IRA --interval low,high --y \"mean of the sets\" --figure "
+               "series=SFT|IRA --interval low,high --y \"mean over sets\" --figure "
                "${TABLE}/figure6.svg\n",
       .claims = course_claims,
-      .note = "The figure prints no numbers; it shows the change relative to the model before the "
-              "training, which is the column improve % of scores/scores.csv." },
+      .note =
+          "The figure prints no numbers; it shows the change relative to the initial model, which "
+          "is the column improve % of scores/scores.csv." },
     { 0 },
 };
 

@@ -55,7 +55,7 @@ static const char scores[] =
     "/load ${OUT}/start\n" settings "/set train.method " method "\n" \
     "/sweep " rates " " data " ${OUT}/" name " --resume\n"           \
     "/wait\n"
-// The paper's grid of 11 rates, judged by CIDEr on Flickr30k.
+// The paper's grid of 11 rates, compared by CIDEr on Flickr30k.
 #define REAL_SETTINGS "/preset load layernorm-2\n/set train.validation ${DATA3}\n"
 #define REAL_OF(name, method, settings) \
     GRID(name, method, "lr-grid", REAL_SETTINGS settings, "${DATA2}")
@@ -152,17 +152,17 @@ static const char costs_published[] = "|Finetune|OOM|95.70|OOM|97.72\n"
     "/set train.lora.rank 64\n" COUNTS("7b") COUNTS("13b")
 
 static const struct paper_claim cost_claims[] = {
-    { .text = "7B: share of LayerNorm within 1% of the paper's",
+    { .text = "7B: trained share of LayerNorm within 1% of the paper's",
       .from = NULL,
       .to = "LayerNorm",
       .column = "share 7b",
       .equal = 0.01 },
-    { .text = "7B: share of LoRA within 1% of the paper's",
+    { .text = "7B: trained share of LoRA within 1% of the paper's",
       .from = NULL,
       .to = "LoRA",
       .column = "share 7b",
       .equal = 0.01 },
-    { .text = "13B: share of LayerNorm within 1% of the paper's",
+    { .text = "13B: trained share of LayerNorm within 1% of the paper's",
       .from = NULL,
       .to = "LayerNorm",
       .column = "share 13b",
@@ -284,11 +284,11 @@ static const struct paper_claim part_claims[] = {
 // --- figure 2 ------------------------------------------------------------------------------------
 
 static const struct paper_claim data_claims[] = {
-    { .text = "conversations above descriptions, in the mean of the sets",
+    { .text = "conversations above descriptions, averaged over the sets",
       .from = "detail",
       .to = "conversation",
       .column = "Avg" },
-    { .text = "conversations above reasoning, in the mean of the sets",
+    { .text = "conversations above reasoning, averaged over the sets",
       .from = "reasoning",
       .to = "conversation",
       .column = "Avg" },
@@ -301,13 +301,13 @@ static const struct paper_column gradient_columns[] = {
     { .name = "variance, input norm of the 11th layer",
       .ours = "grad_var.layers.10.input_layernorm",
       .demo = "grad_var.layers.4.input_layernorm" },
-    { .name = "variance, its post norm",
+    { .name = "variance, post norm of the 11th layer",
       .ours = "grad_var.layers.10.post_attention_layernorm",
       .demo = "grad_var.layers.4.post_attention_layernorm" },
     { .name = "variance, input norm of the 21st layer",
       .ours = "grad_var.layers.20.input_layernorm",
       .demo = "grad_var.layers.6.input_layernorm" },
-    { .name = "variance, its post norm, 21st layer",
+    { .name = "variance, post norm of the 21st layer",
       .ours = "grad_var.layers.20.post_attention_layernorm",
       .demo = "grad_var.layers.6.post_attention_layernorm" },
     { 0 },
@@ -333,7 +333,7 @@ static const struct paper_claim gradient_claims[] = {
       .column = "grad_var.layers.10.input_layernorm",
       .demo = "grad_var.layers.4.input_layernorm",
       .less = true },
-    { .text = "and in a later layer",
+    { .text = "LayerNorm tuning has the smaller variance in a later layer, too",
       .from = "full-alone",
       .to = "layernorm-alone",
       .column = "grad_var.layers.20.input_layernorm",
@@ -356,7 +356,7 @@ static const char rates[] = "7b|3e-6|21.42\n7b|1e-5|32.45\n7b|3e-5|43.04\n7b|6e-
 #define AT(rate) "row " rate ": off adapter=${OUT}/rates/" rate "\n"
 
 static const struct paper_claim rate_claims[] = {
-    { .text = "a rate that is too small costs much",
+    { .text = "too small a rate lowers the score",
       .from = "3e-6",
       .to = "1e-3",
       .column = "flickr30k",
@@ -398,7 +398,10 @@ static const struct paper_claim tuned_claims[] = {
       .from = "Start",
       .to = "LayerNorm",
       .column = "Avg" },
-    { .text = "norms alone learn, too", .from = "Start", .to = "LayerNorm-simp.", .column = "Avg" },
+    { .text = "training only the norms learns, too",
+      .from = "Start",
+      .to = "LayerNorm-simp.",
+      .column = "Avg" },
     { .text = "LayerNorm within 2 points of LoRA",
       .from = "LoRA",
       .to = "LayerNorm",
@@ -452,8 +455,8 @@ static const struct paper_table tables[] = {
       .plan = COST_PLAN,
       .demo = COST_PLAN,
       .claims = cost_claims,
-      .note = "The paper's share of LoRA is that of rank 64; its text says 32. Its memory is "
-              "measured on an A100 (80 GB), ours is forecast for train.batch 8." },
+      .note = "The paper's share for LoRA corresponds to rank 64, although its text says 32. It "
+              "measured memory on an A100 (80 GB); ours is forecast for train.batch 8." },
     { .name = "table3",
       .title = "conversations alone against all kinds of data",
       .needs = TRAINING_NEEDS "; samples of conversations have the kind \"conversation\"",
@@ -469,8 +472,8 @@ static const struct paper_table tables[] = {
               "row LayerNorm, Conv. 20K: off adapter=${OUT}/conversation/best\n",
       .claims = kind_claims,
       .note =
-          DEMO_NOTE "POPE is the mean of the paper's three splits. Table 3 prints 57.40 on MSCOCO "
-                    "for fine-tuning LLaMA2-chat-7B, table 1 66.33." },
+          DEMO_NOTE "POPE is the mean of the paper's three splits. For fine-tuning LLaMA2-chat-7B, "
+                    "table 3 prints 57.40 on MSCOCO, but table 1 prints 66.33." },
     { .name = "table4",
       .title = "norms, the connector, or both",
       .needs = TRAINING_NEEDS,
@@ -489,7 +492,7 @@ static const struct paper_table tables[] = {
     { .name = "table6",
       .also = "figure3 figureA1 figureA2",
       .title = "mean cosine between the outputs of layers",
-      .needs = "--model and --data as table1 (two trainings)",
+      .needs = "--model and --data as table1 (two training runs)",
       .variants = similar_models,
       .columns = similar_columns,
       .published = similar,
@@ -497,11 +500,11 @@ static const struct paper_table tables[] = {
       .demo = DEMO_START DEMO("full") DEMO("layernorm")
           CHOSEN SIMILAR_BOTH("${OUT}/world/questions.json"),
       .claims = similar_claims,
-      .note = DEMO_NOTE
-      "figure3.svg has both matrices; figures A1 and A2 are of other models (--as)." },
+      .note =
+          DEMO_NOTE "figure3.svg has both matrices; figures A1 and A2 show other models (--as)." },
     { .name = "tableA1",
       .title = "learning rates for the norms alone",
-      .needs = TRAINING_NEEDS " (one training for each of 7 rates)",
+      .needs = TRAINING_NEEDS " (one training run for each of 7 rates)",
       .variants = "7b MM-LLaMA2-7B|13b MM-LLaMA2-13B",
       .columns = rate_sets,
       .published = rates,
@@ -511,9 +514,8 @@ static const struct paper_table tables[] = {
                               "${OUT}/train/lessons.json") CHOSEN "/load ${OUT}/start\n",
       .rows = AT("3e-6") AT("1e-5") AT("3e-5") AT("6e-5") AT("6e-4") AT("1e-3") AT("2e-3"),
       .claims = rate_claims,
-      .note =
-          "The paper's text recommends 6e-4 to 2e-3 for 7B and 3e-6 to 6e-5 for 13B: the names of "
-          "the models in its table look exchanged." },
+      .note = "The paper's text recommends 6e-4 to 2e-3 for 7B and 3e-6 to 6e-5 for 13B: its table "
+              "seems to swap the names of the models." },
     { .name = "figure2",
       .title = "one kind of training data alone",
       .needs = TRAINING_NEEDS "; samples have the kinds \"conversation\", \"detail\" and "
@@ -531,16 +533,16 @@ static const struct paper_table tables[] = {
       .note = DEMO_NOTE "The figure prints no numbers." },
     { .name = "figure4",
       .also = "figureA3 figureA4",
-      .title = "variance of the gradients of norms along the training",
-      .needs = "--model and --data as table1 (two trainings)",
+      .title = "variance of the gradients of norms during training",
+      .needs = "--model and --data as table1 (two training runs)",
       .columns = gradient_columns,
       .published = "",
       .plan = START GRADIENTS("/preset load layernorm-2\n", "2e-5", "${DATA2}", "10"),
       .demo = PAPER_DEMO_START GRADIENTS("", "4e-4", "${OUT}/train/lessons.json", "4"),
       .claims = gradient_claims,
       .note =
-          "The figures print no numbers; ours are means over the training, in which both sets of "
-          "weights have one learning rate. With --demo, layers 4 and 6 of 8 (counted from 0) "
+          "The figures print no numbers; ours are means over training, at the same learning rate "
+          "for both sets of weights. With --demo, layers 4 and 6 of 8 (counted from 0) "
           "correspond to the 11th and the 21st of 32." },
     { .name = "tuned",
       .title = "norm tuning at its own learning rates beside LoRA, rsLoRA and full tuning, three "
@@ -568,10 +570,11 @@ static const struct paper_table tables[] = {
               "seeds 1 2 3\n",
       .claims = tuned_claims,
       .small = true,
-      .note = "The paper has no such table. Norm tuning needs rates of its own, often ten times "
-              "those of LoRA: at a default rate for all methods, PEFT's public comparison of "
-              "methods, on text alone, shows it at 0.000. Here the loss on held-out samples "
-              "chooses the rate of each method and seed among three." },
+      .note =
+          "The paper has no such table. Norm tuning needs rates of its own, often ten times "
+          "those of LoRA: at a default rate for all methods, PEFT's public comparison of "
+          "methods, on text alone, gives it a score of 0.000. Here the loss on held-out samples "
+          "chooses one of three rates for each method and seed." },
     { 0 },
 };
 

@@ -54,7 +54,7 @@ static const char interface[] = "|LLaVA-v1.5|39.96|39.96|1.08|37.0\n"
     "--data " data " --limit ${LIMIT}\n"
 
 static const struct paper_claim interface_claims[] = {
-    { .text = "visual tokens enter with more than twice the norm of text embeddings",
+    { .text = "visual tokens have more than twice the norm of text embeddings",
       .from = NULL,
       .to = "this model",
       .column = "ratio",
@@ -78,7 +78,7 @@ static const struct paper_column cosine_columns[] = {
         "mean of layers",                                 \
         data) "/plot ${TABLE}/measured.csv layer visual " \
               "text --y \"cosine of consecutive layers\" --figure ${TABLE}/figure2.svg\n"
-// Measures both models by layer: two conditions in one file, whose names differ.
+// Measures both models by layer, as two named conditions in one file.
 #define LAYERS(what, table, data)                                                                 \
     "/collect ${TABLE}/measured.csv \"what=" what "\" " table " : /norms \"" what                 \
     ", w/o Norm:\" now | \"" what                                                                 \
@@ -97,7 +97,7 @@ static const struct paper_column layer_columns[] = {
 };
 
 static const struct paper_claim turn_claims[] = {
-    { .text = "visual tokens turn less than text, in the mean of layers",
+    { .text = "visual tokens rotate less than text, averaged over layers",
       .to = "mean of layers",
       .column = "visual",
       .against = "text" },
@@ -105,20 +105,20 @@ static const struct paper_claim turn_claims[] = {
 };
 
 static const struct paper_claim aligned_claims[] = {
-    { .text = "without alignment visual tokens have the larger norm in early layers",
+    { .text = "without alignment, visual tokens have a larger norm than text in early layers",
       .to = "L2 norm, w/o Norm, first third",
       .column = "visual",
       .against = "text" },
-    { .text = "with alignment their norm is smaller there",
+    { .text = "with alignment, the norm of visual tokens in early layers is smaller",
       .from = "L2 norm, w/o Norm, first third",
       .to = "L2 norm, w/ Norm, first third",
       .column = "visual",
       .less = true },
-    { .text = "without alignment visual tokens turn less than text",
+    { .text = "without alignment, visual tokens rotate less than text",
       .to = "cosine, w/o Norm",
       .column = "visual",
       .against = "text" },
-    { .text = "with alignment visual tokens turn more",
+    { .text = "with alignment, visual tokens rotate more",
       .from = "cosine, w/o Norm",
       .to = "cosine, w/ Norm",
       .column = "visual",
@@ -324,7 +324,7 @@ static const struct paper_table tables[] = {
           "command. With --small, 20 choices and 10 facts stand in for MMLU and HellaSwag; "
           "their intervals are wide." },
     { .name = "table4",
-      .title = "the added norm after stage 1, with the default and with the text's initial values",
+      .title = "the added norm after stage 1, initialised by default or from text embeddings",
       .needs = "--model and --data as table3 (stage 1 only)",
       .columns = learned_columns,
       .published = learned,
@@ -338,7 +338,9 @@ static const struct paper_table tables[] = {
           STAGE1("${OUT}/base", "text", "on", "text", DEMO1, "${OUT}/train/dense.json")
               LEARNED("Our Init", "text"),
       .claims = learned_claims,
-      .note = "The gain of our init starts at T*/sqrt(D), which differs from model to model." },
+      .note = "With the paper's initialisation, the gain starts at T*/sqrt(D), where T* is the "
+              "mean norm "
+              "of the text embeddings: it differs between models." },
     { .name = "figure2",
       .title = "cosine between the states of consecutive layers, for visual tokens and text",
       .needs = "--data with pictures",
@@ -347,18 +349,18 @@ static const struct paper_table tables[] = {
       .plan = "/reset all\n" FIGURE2("${DATA1}"),
       .demo = PAPER_DEMO_WORLD FIGURE2("${OUT}/world/questions.json"),
       .claims = turn_claims,
-      .note = "The figure prints no numbers: figure2.svg draws ours by layer." },
+      .note = "The figure prints no numbers; figure2.svg plots our values by layer." },
     { .name = "figure3",
       .title = "norms and cosines by layer after both stages, without and with alignment",
-      .needs = "--model and --data as table3 (the same trainings: --out FOLDER continues them)",
+      .needs = "--model and --data as table3 (the same training runs: --out FOLDER reuses them)",
       .columns = layer_columns,
       .published = "",
       .plan = "/reset all\n" REAL("off", "off") REAL("text", "on") FIGURE3("${DATA2}"),
       .demo = PAPER_DEMO_BASE DEMO("off", "off") DEMO("text", "on")
           FIGURE3("${OUT}/world/questions.json"),
       .claims = aligned_claims,
-      .note = "The figure prints no numbers: figure3a.svg (norms) and figure3b.svg (cosines) draw "
-              "ours." },
+      .note = "The figure prints no numbers; figure3a.svg (norms) and figure3b.svg (cosines) plot "
+              "our values." },
     { 0 },
 };
 

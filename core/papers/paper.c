@@ -252,7 +252,8 @@ static size_t read_third(const char *row, int *third)
     return strlen(row);
 }
 
-// Returns in which third of the model's layers a row's layer is; NaN: the row has no layer.
+// Returns the third (0, 1 or 2) of the model's layers to which a row's layer belongs; NaN: the row
+// has no layer.
 static double third_of(const struct csv *t, size_t row)
 {
     const int model = csv_column(t, "model");

@@ -26,11 +26,10 @@
 
 // A column of the published table, and the source of our numbers, `ours`: a set of the plan of
 // scores, or a column of measured.csv, with the interval in the columns "NAME low" and "NAME high",
-// or the deviation over "n" samples in "NAME std"; its rows are named by the column "row" or
-// "condition". If several rows (layers) have the same name,
-// their mean counts; "NAME, first third" (middle, last) is the mean of those layers alone. A column
-// of curves.csv (/plot RUN... SERIES --csv) is a series, its rows are runs; the mean of all steps
-// counts. ours NULL: not measured.
+// or the standard deviation over "n" samples in "NAME std"; the column "row" or "condition" names
+// its rows. If several rows (layers) have the same name, their mean counts; "NAME, first third"
+// (middle, last) is the mean of those layers alone. In curves.csv (/plot RUN... SERIES --csv), a
+// column is a series and rows are runs; the mean of all steps counts. ours NULL: not measured.
 struct paper_column {
     const char *name, *ours;
     const char *demo; // with --demo replaces `ours`
@@ -49,11 +48,11 @@ struct paper_claim {
     double above;        // from, against NULL, equal 0: `to` is above this number
 };
 
-// Commands that draw the scenes of a demo.
+// Commands that draw a demo's scenes.
 #define PAPER_DEMO_WORLD "/reset all\n/set job.nice 0\n/scenes 200 ${OUT}/world --seed 2 --once\n"
 
 // Commands that make training data and, in OUT/base, the demo model with a new connector, like
-// models that papers join from an encoder and a language model. Learning rates for millions of
+// models that the papers join from an encoder and a language model. Learning rates for millions of
 // weights differ from those for billions.
 #define PAPER_DEMO_BASE                                          \
     PAPER_DEMO_WORLD                                             \
@@ -80,7 +79,7 @@ struct paper_claim {
     "/set compute.matmul bf16\n"                                        \
     "/set train.checkpointing off\n"                                    \
     "/set train.batch 8\n"
-// The commands of PAPER_DEMO_BASE, then others that train the connector (stage 1) and write the
+// The commands of PAPER_DEMO_BASE, and commands that train the connector (stage 1) and write the
 // model to OUT/start.
 #define PAPER_DEMO_START                                      \
     PAPER_DEMO_BASE                                           \
@@ -104,8 +103,9 @@ struct paper_table {
     // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS},
     // ${TEXTS} (the folder of text-only questions).
     // The text from ${each} to ${end} is repeated for each of several models; elsewhere ${MODEL} is
-    // the first model. All tables share OUT, and one table may continue another table's trainings,
-    // so the same file name must come from the same commands. TABLE is the table's own folder.
+    // the first model. All tables share OUT, and one table may reuse another table's training
+    // runs, so the same file name must come from the same commands. TABLE is the table's own
+    // folder.
     const char *plan, *demo;
     const char *rows;  // of a plan of scores (core/eval/score_plan.h), run after the commands as
                        // TABLE/scores.plan; NULL: none. The sets are those in ${SETS}
@@ -128,9 +128,10 @@ const struct paper_table *paper_table_find(const struct paper *p, const char *na
 // *key: its key. NULL with a message that lists the variants.
 char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err);
 
-// Replaces each ${NAME} by its value, and repeats the text from ${each} to ${end} for each part of
-// the value of MODEL, which commas separate. `values`: pairs of NAME and VALUE, ended by NULL. If a
-// NAME is not in `values`, or its VALUE is NULL, returns NULL and sets the message to the NAME.
+// Replaces each ${NAME} with its value, and repeats the text from ${each} to ${end} for each part
+// of the value of MODEL, which commas separate. `values`: pairs of NAME and VALUE, ended by NULL.
+// If a NAME is not in `values`, or its VALUE is NULL, returns NULL and sets the message to the
+// NAME.
 char *paper_expand(const char *text, const char *const *values, struct err *err);
 // Makes the text of the plan of scores, with a comparison for each claim; the caller frees it.
 char *paper_scores_plan(const struct paper_table *t, bool demo, const char *const *values,
@@ -150,7 +151,7 @@ void paper_layout(const struct paper_results *r, struct csv *to);
 
 enum paper_verdict { VERDICT_SHOWN, VERDICT_PARTLY, VERDICT_OPPOSITE, VERDICT_NOT_MEASURABLE };
 extern const char *const paper_verdicts[]; // their words
-extern const char paper_rule[];            // how a verdict is found, in words
+extern const char paper_rule[];            // explains how a verdict is found
 // Adds a row for each claim: claim, paper, here, verdict.
 enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims);
 
