@@ -4,8 +4,8 @@
 //   .sites = { SITE_VALUES }, .run = attention_sum_run,
 //   const float *map = attention_sum_map(state, layer, -1, 0);        // [S] mean over heads
 //
-// Sums over the rows env->query. With PROBE_TOKEN_EACH each query is a separate part, 0..parts-1,
-// for one head only (the head of the options, or the mean).
+// Sums over the query rows env->query. With PROBE_TOKEN_EACH each query is a separate part,
+// 0..parts-1, for one head only (the head of the options, or the mean).
 //
 // A pruned token has no key in later layers: its value there is 0.
 #ifndef CORE_PROBES_ATTENTION_SUM_H

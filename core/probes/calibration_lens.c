@@ -205,7 +205,7 @@ static void lens_show(const struct calibration_sums *s, float *const *results, i
 static const struct calibration_tensor lens_results[] = {
     { "lens.bias", { OF_LAYERS, OF_WIDTH } },
     { "lens.update", { OF_LAYERS, OF_WIDTH, OF_WIDTH } }, // B
-    { "lens.left", { OF_LAYERS } },                       // squared distance that remains
+    { "lens.left", { OF_LAYERS } }, // share of the squared distance that remains
     { 0 },
 };
 static const struct calibration_tensor lens_sums[] = {

@@ -1,7 +1,7 @@
 // core/probes/calibration_phases.c -- the calibration `phases`: for each layer the mean
 // contribution of the visual tokens to the prompt's last row (CAPA's paper), and the
 // Hellinger distance between two predictions of the next token: that of the row's residual stream
-// after the layer, read with the model's last norm and head, and the model's own.
+// after the layer, read with the model's final norm and head, and the model's own.
 // core/methods/phases.h finds the phases in these curves.
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 // core/probes/consistency.c -- /consistency: answers the question again, several times, and
 // compares the answers with the given one.
 //
-//   samples  answers sampled at a temperature, each with another seed
-//   changes  one answer for each small change of the pictures (core/picture/change.h)
+//   samples  answers sampled at a temperature, each with a different seed
+//   changes  one answer for each small change to the pictures (core/picture/change.h)
 //
-// Two answers are the same if they have the same words (letters and digits, in any case). Their
+// Two answers are the same if they have the same words (letters and digits, ignoring case). Their
 // overlap is the F1 score of their words: 2 common / (words of one + words of the other).
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 enum { SAMPLES = 5 };
 
-// A further answer.
+// One more answer to the question.
 struct again {
     char *name; // "seed 3", "JPEG quality 50"
     char *text;
@@ -32,7 +32,7 @@ struct consistency {
     const struct probe_env *env;
     char *given; // the answer to compare with
     struct again *list;
-    size_t count, samples; // the first `samples` are sampled, the others are of changed pictures
+    size_t count, samples; // the first `samples` are sampled, the others use changed pictures
 };
 
 static void consistency_release(void *state)
@@ -56,7 +56,7 @@ static void *consistency_start(const struct probe_env *env, struct err *err)
 
 // --- comparing answers ---------------------------------------------------------------------------
 
-// Moves *at to the next word and returns its length; 0: no word is left.
+// Moves *at to the next word and returns its length; 0 if no word is left.
 static size_t next_word(const char **at)
 {
     const char *p = *at;
@@ -167,7 +167,7 @@ static int sample(struct consistency *k, struct passing *p, struct conversation 
     return status;
 }
 
-// Replaces all pictures by changed ones, answers, and restores them.
+// Replaces all pictures with changed ones, answers, and restores the pictures.
 static int answer_changed(struct consistency *k, const struct measuring *m, struct conversation *c,
                           int change, struct err *err)
 {
@@ -215,7 +215,7 @@ static int consistency_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
-// Adds the agreement of these answers with the given one.
+// Adds the agreement of answers from .. end - 1 with the given one.
 static void put_agreement(const struct consistency *k, const char *name, size_t from, size_t end,
                           struct result_table *t, struct result_table *bounds)
 {
@@ -259,8 +259,9 @@ static int consistency_finish(void *state, struct results *r, struct err *err)
         double *v = result_row(each, "%s: %s", k->list[i].name, text_trimmed(k->list[i].text));
         v[0] = k->list[i].same, v[1] = k->list[i].overlap;
     }
-    results_note(r, "same: the share of answers with the words of the given answer, with the 95%% "
-                    "interval by Wilson's score; overlap: the mean F1 score of their words");
+    results_note(r,
+                 "same: the share of answers with the same words as the given answer, and its 95%% "
+                 "Wilson interval; overlap: the mean F1 score of their words");
     if (!k->env->visual) results_note(r, "the prompt has no picture, so no pictures are changed");
     return 0;
 }
@@ -278,11 +279,12 @@ const struct probe probe_consistency = {
     .also = "stability robustness agreement self-consistency resample perturbation shift crop jpeg "
             "brightness uncertainty measure probe",
     .usage = "/consistency [--samples N] [--temperature T]" PROBE_USAGE,
-    .help = "How stable an answer is when it is sampled again, and under small changes of the "
+    .help = "How stable an answer is when it is sampled again, and under small changes to the "
             "picture.",
     .details =
-        "Answers the last question again: --samples times with other seeds, then once for each\n"
-        "small change of the pictures (shift, crop, brightness, contrast, noise, blur, JPEG).\n"
+        "Answers the last question again: --samples times with different seeds, then once for "
+        "each\n"
+        "small change to the pictures (shift, crop, brightness, contrast, noise, blur, JPEG).\n"
         "consistency has the share of answers with the same words as the given answer, and the\n"
         "mean overlap of their words (F1); consistency.bounds the 95% intervals of the shares\n"
         "(Wilson); consistency.answers each answer. With --data, intervals over the samples are\n"

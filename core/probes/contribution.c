@@ -18,7 +18,7 @@ enum { TEXT_VISUAL, TEXT_TEXT, VISUAL_VISUAL, PAIRS };
 
 struct contribution {
     const struct probe_env *env;
-    bool means;                   // the means cover all layers
+    bool means;                   // the table of means covers all layers
     int64_t heads, parts;         // parts: 1, or the queries of PROBE_TOKEN_EACH
     double *map;                  // [parts, S]
     struct tally (*pairs)[PAIRS]; // [L]

@@ -12,7 +12,7 @@ struct curvature;
 
 void *curvature_new(const struct probe_env *env, struct err *err); // never NULL
 void curvature_free(void *curvature);
-// At SITE_LAYER_IN and SITE_FINAL.
+// Adds the angles of one pass at SITE_LAYER_IN or SITE_FINAL.
 int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args);
 // Returns degrees, averaged over the pictures' lines of tokens; `split`: cuts lines at the ends of

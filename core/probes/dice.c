@@ -177,8 +177,8 @@ const struct probe probe_dice = {
         "Shows Dice over the token grid and over the pixels of the picture (for tiled pictures,\n"
         "without the thumbnail), for the last layer and the conversation's first picture unless\n"
         "the options name others. With --data, also scores the answers and shows the rank\n"
-        "correlation of score and Dice. From --objects, takes the objects that a sample's text\n"
-        "names, or all objects if it names none; an object's region is its mask or polygons if\n"
+        "correlation of score and Dice. With --objects, uses the objects named in the sample's\n"
+        "text, or all objects if it names none; an object's region is its mask or polygons if\n"
         "the file has them, otherwise its box." PROBE_DETAILS,
     .pictures = true,
     .answered = true,

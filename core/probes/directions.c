@@ -190,7 +190,7 @@ static int source_open(struct source *s, const char *path, const char *images, s
         text_check(s->text, size, path, err) < 0)
         return -1;
     split_lines(s);
-    return s->count ? 0 : err_set(err, "'%s' has no question: write one in each line", path);
+    return s->count ? 0 : err_set(err, "'%s' has no question: write one on each line", path);
 }
 
 // Makes the conversation's prompt from sample i of a data set.
@@ -287,9 +287,9 @@ static void products_of(const double *difference, int64_t pairs, int64_t width, 
     }
 }
 
-// Replaces x [n] by the eigenvector of the symmetric matrix [n,n] with the largest eigenvalue, by
-// power iteration from a random vector: the mean difference may be another eigenvector, which the
-// iteration would never leave. Returns false if it does not converge.
+// Replaces x [n] with the eigenvector of the symmetric matrix [n,n] for the largest eigenvalue, by
+// power iteration. Starts from a random vector: the mean difference may be the eigenvector of a
+// smaller eigenvalue, which the iteration would never leave. Returns false if it does not converge.
 static bool first_eigenvector(const double *matrix, int64_t n, double *x)
 {
     double *next = xcalloc((size_t)n + 1, sizeof *next), length;
@@ -316,8 +316,8 @@ static bool first_eigenvector(const double *matrix, int64_t n, double *x)
     return !moved;
 }
 
-// Replaces unit [D] by the principal direction of the pairs' differences [pairs,D], of which at
-// least one is not 0.
+// Replaces unit [D] with the principal direction of the pairs' differences [pairs,D], at least one
+// of which is not 0.
 static int principal(const double *difference, int64_t pairs, int64_t width, double *unit,
                      struct err *err)
 {

@@ -58,8 +58,8 @@ static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
 // Marks a file as a dump, in its metadata.
 static const char mark_key[] = "made_by", mark_value[] = "vlmsh /dump";
 
-// Checks that the file can be written, before a long answer. Only an earlier dump may be
-// overwritten, never the weights of a model.
+// Checks that the file can be written, before a long answer starts. Only an earlier dump or an
+// empty file may be overwritten, never a model's weights.
 static int check_path(const char *path, struct err *err)
 {
     const char *slash = strrchr(path, '/');
@@ -125,7 +125,7 @@ static struct caught *find(const struct dump *d, const char *name)
     return NULL;
 }
 
-// Allocates a tensor under that name, replacing an earlier one (of a stopped answer that is
+// Allocates a tensor under that name; replaces an earlier one (from a stopped answer that is
 // generated again). NULL: out of memory.
 static struct tensor *keep(struct dump *d, const char *name, enum dtype dtype, int rank,
                            const int64_t *shape)

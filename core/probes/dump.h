@@ -9,7 +9,7 @@
 struct sequence;
 
 // `patterns`: tap names with * and ?, separated by commas or spaces. Returns NULL if one of them
-// matches no tap, or the file cannot be written.
+// matches no tap, or if the file cannot be written.
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);
 struct hook dump_hook(struct dump *d);
 bool dump_wants_all_logits(const struct dump *d);

@@ -188,7 +188,7 @@ const struct probe probe_flops = {
     .help = "FLOPs of the prompt and of a generated token by part, and times, with and without "
             "methods.",
     .details =
-        "Counts 2 FLOPs per multiply-add; does not count norms, softmax and the vision encoder.\n"
+        "Counts 2 FLOPs per multiply-add; does not count norms, softmax or the vision encoder.\n"
         "Also shows the bytes read per token (in a mixture of experts, by the chosen experts\n"
         "only). Times are medians of three runs." PROBE_DETAILS,
     .times = true,

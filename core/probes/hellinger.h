@@ -1,5 +1,5 @@
-// core/probes/hellinger.h -- Hellinger distance of two distributions over the vocabulary (CAPA's
-// paper, Eq. 7), and the logits of each token of an answer.
+// core/probes/hellinger.h -- Hellinger distance between two distributions over the vocabulary
+// (CAPA's paper, Eq. 7), and the logits of each token of an answer.
 //
 //   struct step_logits full = { 0 };
 //   struct hook hook = step_logits_hook(&full);       // among the hooks of an answer

@@ -79,7 +79,7 @@ static double normed_length(const struct interface *s, const float *x, int64_t w
     return sqrt(sum);
 }
 
-// Adds the output of the encoder's last block, tile by tile, without class tokens.
+// Adds the norms of the rows x of the encoder's last block, without class tokens.
 static void add_encoded(struct interface *s, const struct vision_config *v, const float *x,
                         int64_t n, int64_t width)
 {
@@ -92,7 +92,8 @@ static void add_encoded(struct interface *s, const struct vision_config *v, cons
     }
 }
 
-// Skips tokens that only end a row of the picture, because no method aligns them.
+// Adds the norms of aligned visual tokens. Skips tokens that only end a row of the picture, because
+// no method aligns them.
 static void add_aligned(struct tally *stat, const struct site_args *args, const float *x,
                         int64_t width)
 {

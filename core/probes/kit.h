@@ -26,7 +26,7 @@ void rows_release(struct rows *r);
 
 double rows_dot(const float *a, const float *b, int64_t n);
 double rows_norm(const float *a, int64_t n);
-// Returns 0 if either row is zero.
+// Returns the cosine of two rows; 0 if either row is zero.
 double rows_cosine(const float *a, const float *b, int64_t n);
 
 struct point {
@@ -47,7 +47,7 @@ struct correlation rank_correlate(const struct point *points, size_t n);
 // Adds rows "NAME", "NAME, p", "NAME, 95% low" and "NAME, 95% high".
 void put_correlation(struct result_table *t, const char *name, const struct correlation *c);
 
-// Returns mean and deviation of the numbers that are not NaN.
+// Returns the tally (for mean and deviation) of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);
 
 // Sets the fields of `env` that depend on the options; the caller has set the others. Returns -1 if
@@ -85,8 +85,8 @@ const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);
 
-// Returns a token's text without surrounding spaces; for a token of spaces a symbol; for a token
-// without text its name. The caller frees it.
+// Returns a token's text without surrounding spaces; a symbol for a token of spaces; the name of a
+// token without text. The caller frees it.
 char *probe_word(const struct tokenizer *t, int32_t id);
 
 // Sets the flags rows[N] of the positions that `text` names (core/positions/positions.h); returns

@@ -20,7 +20,7 @@
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
 
-// What a layer predicts at a position.
+// A layer's prediction at a position.
 struct guess {
     int32_t best;                 // -1: the layer does not compute the position
     double p, entropy;            // of the best token; of the distribution, in nats
@@ -58,7 +58,7 @@ static int lens_words(const char *words, struct err *err)
     return status;
 }
 
-// Sets the target to the first token of --word, as it is written after a space.
+// Sets the target to the first token of --word, written after a space.
 static int find_word(struct lens *s, struct err *err)
 {
     const char *word = s->env->options->word;

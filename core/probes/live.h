@@ -6,8 +6,8 @@
 //   live_show(l, tokens);                        // before a token is chosen
 //   live_free(l);
 //
-// live_pause(l, 1.0 / 30) skips tokens within 1/30 s of the last map: their passes run
-// as without a probe.
+// live_pause(l, 1.0 / 30) skips tokens within 1/30 s of the last map: their passes run at the speed
+// of passes without a probe.
 //
 // Recomputes only the newest row's attention at the layer screen.live_layer from that layer's
 // queries and keys: a small part of the layer's work. Emits EVENT_HEATMAP with the given name and
@@ -28,7 +28,7 @@ struct live *live_new(const char *name, const struct model *model, const struct 
                       const struct sinks *sinks);
 void live_free(struct live *l);
 struct hook live_hook(struct live *l);
-// Minimum seconds between two maps; 0: a map per token.
+// Sets the minimum seconds between two maps; 0: a map per token.
 void live_pause(struct live *l, double seconds);
 // Shows the pending maps of the answer's first `tokens` tokens.
 void live_show(struct live *l, int64_t tokens);

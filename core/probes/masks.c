@@ -309,8 +309,8 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
         if (status < 0) err_in(err, "'%s', '%s'", path, name);
     }
     if (status == 0 && !memchr(mask->pixels, 255, (size_t)(3 * mask->width * mask->height)))
-        status = err_set(err, "'%s': the objects of '%s' cover no pixel of its %lld x %lld", path,
-                         name, (long long)mask->width, (long long)mask->height);
+        status = err_set(err, "'%s': the objects of '%s' cover none of its %lld x %lld pixels",
+                         path, name, (long long)mask->width, (long long)mask->height);
     if (status < 0) image_release(mask);
     for (size_t i = 0; i < f.count; i++) cJSON_Delete(f.json[i]);
     free(f.json);

@@ -23,7 +23,7 @@
 
 struct masks_picture {
     size_t first, last;   // index + 1 of its first and last item; 0: none
-    double width, height; // as the file says; 0: unknown
+    double width, height; // from the file; 0: unknown
 };
 
 struct masks_item {

@@ -56,8 +56,8 @@ static int paint_run(struct image *mask, int64_t run, bool inside, int64_t *at, 
 }
 
 // Paints COCO's compressed form. A run is a signed number in characters of five bits above '0',
-// lowest first; bit 32 of a character marks that another follows. The fourth and later runs are
-// differences from the run before the previous one.
+// lowest first; the bit of value 32 marks that another character follows. The fourth and later
+// runs are differences from the run before the previous one.
 static int paint_compressed(struct image *mask, const char *text, int64_t *work)
 {
     int64_t at = 0, before[2] = { 0 }; // the last two runs
@@ -94,7 +94,7 @@ static int paint_runs(struct image *mask, const cJSON *counts, int64_t *work)
 
 // --- polygons ------------------------------------------------------------------------------------
 
-// Returns the first column whose centre is right of x; at most `width`.
+// Returns the first column whose centre is not left of x; at most `width`.
 static int64_t column_of(double x, int64_t width)
 {
     return (int64_t)fmin(fmax(ceil(x - 0.5), 0), (double)width);

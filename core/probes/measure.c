@@ -95,8 +95,8 @@ static int pass_begin(struct passing *p, const struct measuring *m, struct conve
     p->focus = xcalloc(c->picture_count + 1, sizeof *p->focus);
     p->ours = xcalloc(c->picture_count + 1, sizeof *p->ours);
     if (measure_sequence(c, m->settings, &p->sequence, err) < 0) return -1;
-    // Before methods and probes start, because they read weights (an adapter may apply only to
-    // passes with pictures).
+    // Precedes the start of methods and probes, because they read weights (an adapter may apply
+    // only to passes with pictures).
     model_pass(m->model, p->sequence.pictures);
     p->visual_count = sequence_visual_count(&p->sequence, 0);
     if (p->sequence.n > conversation_limit(c->model, m->settings))
@@ -188,7 +188,7 @@ static int compute(struct passing *p, const struct sequence *s, int64_t from, bo
     return status == 0 && graph_ok(g) ? 0 : -1;
 }
 
-// --- damaged numbers -----------------------------------------------------------------------------
+// --- NaN and Inf ---------------------------------------------------------------------------------
 
 static bool finite_wants(void *self, const struct site *site, int layer)
 {
@@ -280,8 +280,8 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
     if (status == 0 && m->data) probe->data_add(m->data, listener.state);
-    // .results must describe every map: the screen can step only to described maps, and takes their
-    // units from there.
+    // .results must describe every map: the screen can step only to described maps, and takes units
+    // from their descriptions.
     for (size_t i = 0; status == 0 && i < r->map_count; i++) {
         const struct result_kind *k = probe->results;
         while (k && k->name && (!k->map || strcmp(k->name, r->maps[i].name) != 0)) k++;

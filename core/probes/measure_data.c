@@ -107,7 +107,8 @@ static double score_of(struct data_pass *w, const struct sample *s, size_t quest
     char *asked = message_text(&s->dialogue.messages[question - 1]), *text = message_text(said);
     enum thought ignored_thought;
     struct scratch scratch = { 0 };
-    // Samples with max_tokens belong to sets, whose suites strip an answer when they decode it.
+    // Samples with max_tokens come from evaluation sets, whose suites strip an answer when they
+    // decode it.
     const char *raw = s->max_tokens ? python_strip(&scratch, text, NULL) : text;
     struct metric_case c = {
         .question = asked,

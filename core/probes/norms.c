@@ -15,9 +15,9 @@
 
 enum { NORMS_VISUAL, NORMS_VISUAL_STD, NORMS_TEXT, NORMS_TEXT_STD, NORMS_CALIBRATED };
 
-// Reads norms [NORMS_CALIBRATED][L+1] from the file of norms.calibration, which /norms shows beside
-// the conversation's norms; the caller frees *norms. *norms NULL: no file is set. Returns -1 if the
-// file does not fit this model.
+// Reads norms [NORMS_CALIBRATED][L+1] from the file that norms.calibration names; /norms shows them
+// beside the conversation's norms. The caller frees *norms. *norms NULL: no file is set. Returns -1
+// if the file does not fit this model.
 static int calibrated(const struct settings *settings, const struct model *m, float **norms,
                       struct err *err)
 {
@@ -78,7 +78,7 @@ struct depth { // statistics of h[l]
     struct tally step, turn;                   // C and phi of all tokens
     double cross;  // mean cosine over all pairs of a visual and a text token
     double logits; // mean q.k/sqrt(d) of text queries and earlier visual keys
-    // Mean dot products of normed inputs: of text with earlier visual tokens; of text with all
+    // Mean dot products of normalised inputs: of text with earlier visual tokens; of text with all
     // visual tokens.
     double dot, dot_all;
     // Largest singular value of E[u v^T] over the pairs of dot_all, which is the trace of E[u v^T]
@@ -98,7 +98,7 @@ struct norms {
     float *keys;   // [P,Hkv,d] of the current layer
     int64_t key_count, key_capacity;
     double *visual, *text; // [D] sums
-    float *mean[2];        // [L,D] mean normed inputs of visual and text tokens; NaN: no token
+    float *mean[2];        // [L,D] mean normalised inputs of visual and text tokens; NaN: no token
 };
 
 static void norms_release(void *state)
@@ -199,8 +199,8 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     add_groups(from->turns, a, i, turn);
 }
 
-// Adds dot products of the layer's normed inputs: of text with earlier visual tokens, and of text
-// with all visual tokens.
+// Adds dot products of the layer's normalised inputs: of text with earlier visual tokens, and of
+// text with all visual tokens.
 static void add_inputs(struct norms *s, int l, const struct site_args *a, const float *h)
 {
     const double eps = s->env->model->decoder.config.eps;
@@ -431,10 +431,10 @@ static int norms_finish(void *state, struct results *r, struct err *err)
 // --- the cross-covariance over a data set --------------------------------------------------------
 //
 // E[u v^T] over all pairs of a text and a visual token of the same prompt, with the same weight for
-// each prompt, is U^T V / N. U and V are [N,D]: row i has the mean normed input of the text tokens,
-// or of the visual tokens, of prompt i. The squared singular values of E[u v^T] are the eigenvalues
-// of (U U^T)(V V^T) / N^2. With U U^T = R R^T, these equal the eigenvalues of the symmetric matrix
-// R^T (V V^T) R / N^2 [N,N].
+// each prompt, is U^T V / N. U and V are [N,D]: row i has the mean normalised input of the text
+// tokens, or of the visual tokens, of prompt i. The squared singular values of E[u v^T] are the
+// eigenvalues of (U U^T)(V V^T) / N^2. With U U^T = R R^T, these equal the eigenvalues of the
+// symmetric matrix R^T (V V^T) R / N^2 [N,N].
 
 enum { PROMPTS = 128 }; // maximum number of prompts; the time grows with its cube
 
@@ -454,7 +454,7 @@ static void cross_add(void *data, const void *state)
     struct cross *c = data;
     const struct norms *s = state;
     const size_t size = (size_t)(s->layers * s->width);
-    if (isnan(s->depth[0].singular)) return; // no visual or no text tokens
+    if (isnan(s->depth[0].singular)) return; // no visual tokens, or no text tokens
     c->layers = s->layers;
     c->width = s->width;
     if (c->count == PROMPTS) {
@@ -486,7 +486,7 @@ static void products(const struct cross *c, int of, int layer, bool centred, dou
     free(row);
 }
 
-// Replaces a positive semidefinite matrix g by its Cholesky factor R: g = R R^T.
+// Replaces a positive semidefinite matrix g with its Cholesky factor R: g = R R^T.
 static void factorise(double *g, int64_t n)
 {
     double most = 0;
@@ -616,16 +616,15 @@ const struct probe probe_norms = {
     .help = "Norms and angles of visual and text tokens, from the encoder to the last layer.",
     .details =
         "Tables: interface (norms of the encoder's last output before and after its final norm,\n"
-        "norms before and after the projector, T* of the embedding table); norms and cosines by\n"
-        "layer; measured norms against the theory of norm alignment; the theory's assumptions (C\n"
-        "and phi of each modality, with deviations over tokens); alignment of the modalities;\n"
-        "attention logits between the modalities, and the largest singular value of the\n"
-        "cross-covariance E[u v^T] of their normed inputs (with --data, all singular values over "
-        "the\n"
-        "pairs of all prompts, and those of E[u v^T] - E[u] E[v]^T). With FOLDER, shows only the "
-        "interface of the\n"
-        "model in that folder, which may contain only an embedding table or an encoder; an\n"
-        "encoder in FOLDER encodes the conversation's pictures." PROBE_DETAILS,
+        "norms before and after the projector, and T*, the mean norm of the text embedding\n"
+        "table); norms and cosines by layer; measured norms against the theory of norm alignment;\n"
+        "the theory's assumptions (C and phi of each modality, with deviations over tokens);\n"
+        "alignment of the modalities; attention logits between the modalities, and the largest\n"
+        "singular value of the cross-covariance E[u v^T] of their normalised inputs (with --data,\n"
+        "all singular values over the pairs of all prompts, and those of E[u v^T] - E[u] E[v]^T).\n"
+        "With FOLDER, shows only the interface of the model in that folder, which may contain\n"
+        "only an embedding table or an encoder; an encoder in FOLDER encodes the conversation's\n"
+        "pictures." PROBE_DETAILS,
     .folder = interface_folder,
     .encoder = true,
     .results = norms_results,

@@ -22,8 +22,8 @@
 
 // --- passes --------------------------------------------------------------------------------------
 
-// True if a pass can continue after the cached rows of another: no method has a state, and every
-// layer caches keys and values by row.
+// True if a pass can continue after the cached rows of an earlier pass: no method keeps state, and
+// every layer caches keys and values by row.
 static bool continues(const struct passing *p)
 {
     const struct decoder_config *c = &p->m->model->decoder.config;
@@ -110,8 +110,9 @@ struct receiver {
     void *self;
 };
 
-// Returns the number of rows that the cache provides to a pass that changes rows from `from` on.
-// Both the cached rows and the others are many or none: passes of few rows round differently.
+// Returns the number of rows that the cache provides to a pass that changes rows from `from` on: 0,
+// or enough that cached and computed rows are many each, because passes of few rows round
+// differently.
 static int64_t prefix_of(const struct passing *p, int64_t from)
 {
     const struct sequence *s = &p->sequence;
@@ -247,7 +248,7 @@ float *passes_encode(struct passing *p, int picture, const char *path, float **f
     return tokens;
 }
 
-// Forgets the tokens that passes show for a picture.
+// Drops the tokens that passes show for a picture.
 static void drop_tokens(struct passing *p, int picture)
 {
     if (p->ours[picture]) { // else the conversation's

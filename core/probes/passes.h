@@ -20,9 +20,9 @@ struct measuring;
 struct passing;
 
 // Sets logp[t] to the log-probability (natural logarithm) of token t of the answer. `from`: the
-// first row of the sequence that the hook changes; rows before it are taken from earlier calls, if
-// the methods and the model's layers allow that, so give calls the same row or descending ones.
-// hook NULL: no change. 0 or -1.
+// first row of the sequence that the hook changes; rows before it are reused from earlier calls if
+// the methods and the model's layers allow that, so pass the same or a lower row from call to call.
+// hook NULL: no change. Returns 0 or -1.
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err);
 // Like passes_run over all rows, with gradients: `hook` sets the `grad` of tensors of the pass

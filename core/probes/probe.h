@@ -106,7 +106,7 @@ struct probe_env {
     "FILE " SET_SOURCE_USAGE " [--images DIR] [--limit N] [--given]] [--csv FILE] [--figure FILE]"
 #define PROBE_DETAILS                                                                           \
     "\nMeasures the current conversation with the current settings, or under each of several\n" \
-    "conditions, and changes nothing."
+    "conditions (SETTINGS | SETTINGS; /help compare), and changes nothing."
 
 struct probe {
     // Its command (commands/command.h).

@@ -80,9 +80,9 @@ struct result_table {
     bool kept;   // if own: a data set's table has the rows of all samples
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
-    int ranked;  // 1, -1: rows are sorted by the first number, the lowest or the highest first, and
-                 // only the first rows are shown
-    bool log_y;  // the y axis of the points is logarithmic
+    int ranked; // rows are sorted by the first number, 1: ascending, -1: descending; only the first
+    // rows are shown
+    bool log_y; // the y axis of the points is logarithmic
 };
 
 // Values of the tokens of a picture, or of one of its tiles.
@@ -131,8 +131,8 @@ const struct result_table *results_find(const struct results *r, const char *tab
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
-// Ends the names of tables of 95% intervals, which are written to files and the session and drawn
-// in figures.
+// Suffix of the names of tables of 95% intervals, which are written to files and the session, and
+// drawn in figures.
 #define RESULTS_INTERVAL ".interval"
 // Suffix of the names of tables of paired differences from the first condition.
 #define RESULTS_DIFFERENCE ".difference"
@@ -171,9 +171,9 @@ void results_show(const struct results *r, const struct sinks *sinks);
 // give n-norms.layers.csv, "norms.csv" gives norms.layers.csv. `number`: 2, 3 ... for further parts
 // of that name.
 char *results_path(const char *path, const char *ending, const char *name, int number);
-// Writes tables as CSV files and reports them: a single one to `path`, several to PATH-TABLE.csv
-// each, the maps together to PATH-maps.csv. Writes all files or none; PATH must be a regular file
-// if several files are written.
+// Writes tables as CSV files and reports them: a single table to `path`, several to one file each
+// (results_path), and all maps to one more file. Writes all files or none; `path` must be a regular
+// file if several files are written.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
 // Returns the name of a row's or map's condition; NULL: there is only one condition.

@@ -149,7 +149,7 @@ int results_write_csv(const struct results *r, const char *path, const struct si
     if (count > 1 && file_out_special(path))
         return err_set(err,
                        "'%s' is not a regular file, and %zu tables need one file each: give a file "
-                       "name; each table is written to FILE-TABLE.csv",
+                       "name such as x.csv; table T is then written to x-T.csv",
                        path, count);
     struct part {
         const char *name; // of its table, or "maps"

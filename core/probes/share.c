@@ -15,13 +15,13 @@ const struct setting why_settings[] = {
       .choices = ways,
       .stale = STALE_MEASURED,
       .help = "Measure of a token's share from the picture: attention probabilities, or attention "
-              "contributions (CAPA), which cost more; the mean over all layers.",
+              "contributions (CAPA), which cost more; averaged over all layers.",
       .also = "attribution grounding hallucination" },
     { .key = "why.live",
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_NOTHING,
-      .help = "Measures the share of each token from the picture during answers (field "
+      .help = "Measures each token's share from the picture during answers (field "
               "picture_share of --json).",
       .also = "attribution grounding hallucination" },
     { .key = "why.threshold",
@@ -31,7 +31,7 @@ const struct setting why_settings[] = {
       .unit = "nats",
       .stale = STALE_MEASURED,
       .help = "/why warns about an object whose name loses less log-probability than this when "
-              "nothing attends to the picture.",
+              "attention to the picture is cut.",
       .also = "hallucination warning grounding" },
     { .key = "why.objects",
       .type = SETTING_TEXT,

@@ -1,5 +1,5 @@
-// core/probes/share.h -- where the tokens of an answer come from: the shares of attention, or of
-// attention contribution, that go to pictures, to the rest of the prompt and to the answer so far.
+// core/probes/share.h -- the origin of an answer's tokens: the shares of attention, or of attention
+// contribution, that go to pictures, to the rest of the prompt and to the answer so far.
 //
 //   struct shares *s = shares_new(model, SHARE_ATTENTION);
 //   struct hook hook = shares_hook(s);              // for the passes of one answer

@@ -1,4 +1,4 @@
-// core/probes/similarity.c -- how alike the residual stream is between layers (the paper on
+// core/probes/similarity.c -- similarity of the residual stream between layers (the paper on
 // LayerNorm tuning): sim[a,b] = mean over tokens of cos(h[a], h[b]), a, b = 0..L.
 #include <math.h>
 #include <stdlib.h>

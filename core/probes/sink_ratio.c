@@ -62,7 +62,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     }
     t = results_table(r, "sink_ratio.total", "what|value");
     result_row(t, "share of layers with a sink above %g", threshold)[0] = (double)sinks / layers;
-    result_row(t, "V (total change of curvature)")[0] = curvature_total(s->curvature, false);
+    result_row(t, "V (total change in curvature)")[0] = curvature_total(s->curvature, false);
     result_row(t, "Spearman of sink and curvature over layers")[0] =
         rank_correlation(points, (size_t)layers);
     free(points);

@@ -10,7 +10,7 @@
 struct stream {
     const struct probe_env *env;
     float *norm, *cosine; // [L,S]; NaN: the token is not computed there
-    float *before;        // [S,D] inputs of the previous layer
+    float *before;        // [S,D] residual stream of each token at the previous layer's input
 };
 
 static void stream_release(void *state)

@@ -257,7 +257,7 @@ static void masks_follow_the_text(void **state)
     check_mask(file, "7.png", "", false, "....##/.##.##/.##.../.##...");
     check_mask(file, "7.png", "b?", false, "....##/....##/....../......");
     check_mask(file, "7.png", "b?", true, "has no box");
-    check_mask(file, "8.png", "", false, "cover no pixel of its 6 x 4");
+    check_mask(file, "8.png", "", false, "cover none of its 6 x 4 pixels");
     check_mask(file, "9.png", "", false, "no mask, polygon or box");
     check_mask(file, "10.png", "", false, "left, top, width and height");
     check_mask(file, "11.png", "", false, "three points");
