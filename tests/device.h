@@ -34,7 +34,7 @@ static inline const struct backend *test_isa(int i)
     return b;
 }
 
-// True if the device multiplies a few rows with quantized weights as 16-bit integers
+// True if the device multiplies a few rows with quantised weights as 16-bit integers
 // (kernels/blocks_dot_avx2.h), which are less precise than f32 sums.
 static inline bool test_in_16_bits(const struct backend *b)
 {

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Writes the main function that joins a folder's unit tests into one program: tests/room.sh FILE.c... The program
-# runs the test under whose name it is called (the links to it have the tests' names). Each FILE is compiled with
-# -Dmain=FILE_main.
+# Writes the main function that joins a folder's unit tests into one program: tests/room.sh
+# FILE.c... The program runs the test whose name it is called by (links to the program have the
+# tests' names). Each FILE is compiled with -Dmain=FILE_main.
 echo '#include <stdio.h>'
 echo '#include <string.h>'
 echo '#include <unistd.h>'

@@ -11,7 +11,8 @@ export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME INPUTRC NO_COLOR
 cd "$(dirname "$0")/.." || exit 1
-# Fails if the CPU lacks the instruction set that VLMSH_ISA names, rather than testing another one.
+# Fails if the CPU lacks the instruction set that VLMSH_ISA names, rather than testing a different
+# one.
 [ -z "${VLMSH_ISA:-}" ] || [ -z "${VLMSH:-}" ] || "$VLMSH" help >/dev/null || exit 1
 # Libraries keep some memory until exit; suppressed silently, because tests compare program output.
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
@@ -22,7 +23,7 @@ trap 'rm -rf "$scratch"' EXIT
 export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900} TEST_TIMES=${TEST_TIMES:-/dev/null}
 export TIMEFORMAT='%R %U %S'
 
-# Each test has its own home, without files of the user or of other tests, which is removed
+# Each test has its own home without the user's or other tests' files; the home is removed
 # afterwards.
 run_test() {
     local test=$1 home log name status real user system

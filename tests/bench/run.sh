@@ -25,7 +25,7 @@ printf '\n## Arithmetic\n\n'
 seeing=build/bench/llama-3.2-1b+siglip
 [ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null
 python3 tests/bench/screen.py ./vlmsh "$seeing" tests/goldens/pictures/scene.png
-# Ranks (mpirun): trained norms and a full training, beside one process with all cores.
+# Ranks (mpirun): training of norms and of all weights, beside one process with all cores.
 if command -v mpirun >/dev/null; then
     printf '\n## Ranks\n\n| training | ranks x threads | rows/s | of one rank | waited for others | sums of a step |\n|---|---|---|---|---|---|\n'
     tests/bench/ranks.sh ./vlmsh demo/model layernorm-simple
@@ -38,9 +38,9 @@ if command -v mpirun >/dev/null; then
         tests/bench/ranks.sh ./vlmsh "$small" full
     fi
 fi
-# Quantized weights: the same shape quantized by vlmsh, compared with its bf16 weights and with
-# llama.cpp on the same file. (VLMSH_ISA does not apply to llama.cpp, which has the instructions that
-# it was compiled for.)
+# Quantised weights: the same shape quantised by vlmsh, compared with its bf16 weights and with
+# llama.cpp on the same file. (VLMSH_ISA does not apply to llama.cpp, which has the instructions
+# that it was compiled for.)
 printf '\n## Small weights\n'
 for round in 1 2; do
     for type in bf16 q8_0 q4_k; do

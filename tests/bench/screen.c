@@ -97,7 +97,7 @@ static void *read_all(void *fd)
     return NULL;
 }
 
-// Replaces standard input and output by a terminal, and starts a thread that reads its bytes.
+// Replaces standard input and output with a terminal, and starts a thread that reads its bytes.
 static struct terminal *open_terminal(int *master, int saved[2], int lines, int columns)
 {
     struct winsize size = { .ws_row = (unsigned short)lines, .ws_col = (unsigned short)columns };

@@ -1,6 +1,5 @@
-# disk.sh -- a training in ranks writes to a separate disk (a tmpfs), which is first full, then
-# slow.
-# Root only: `make test-cluster`.
+# disk.sh -- a training run in ranks writes to a separate disk (a tmpfs), which is first full, then
+# slow. Root only: `make test-cluster`.
 . tests/commands/common.bash
 . tests/processes.bash
 disk=$work/disk
@@ -32,11 +31,11 @@ began=$SECONDS
 vlmsh -c "/wait $id" >"$work/out" 2>&1 && fail "no error on a full disk"
 took=$((SECONDS - began))
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "full: $(tail -1 "$work/out")"
-[ $took -le 30 ] || fail "it took $took s"
+[ $took -le 30 ] || fail "the job took $took s to end"
 echo "full: after $took s: $(tail -1 "$work/out")"
 find "$disk/full" -name '*.part' | grep . && fail "half a checkpoint"
 last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
-[ "$last" -lt 120 ] || fail "it had room for all checkpoints"
+[ "$last" -lt 120 ] || fail "the disk had room for all checkpoints"
 # On the full disk the job fails again with any number of ranks; with free space it resumes and ends with the bits of an
 # undisturbed run.
 vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "no error without room"
@@ -44,7 +43,7 @@ grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "still f
 rm "$disk/filler"
 vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "with room: $(tail -1 "$work/out")"
 grep -q "continuing after step $last" <(vlmsh -c "/job $id log 50") || fail "not from step $last: $(vlmsh -c "/job $id log 9")"
-cmp "$work/straight/$state" "$disk/full/$state" || fail "other weights after a full disk"
+cmp "$work/straight/$state" "$disk/full/$state" || fail "weights differ after a full disk"
 rm -r "$disk/full"
 
 # The job's own folder on the full disk: the ranks cannot write their heartbeats.
@@ -59,12 +58,12 @@ timeout 60 bash -c '"$0" --db "$1" -c "/wait $2"' "$VLMSH" "$work/vlmsh.db" "$id
 took=$((SECONDS - began))
 echo "the job's folder: after $took s: $(tail -1 "$work/out")"
 grep -q "failed: rank 0.*No space left on device" "$work/out" || fail "full folder: $(tail -1 "$work/out")"
-[ $took -le 30 ] || fail "it took $took s"
+[ $took -le 30 ] || fail "the job took $took s to end"
 rm "$disk/filler"
 vlmsh -c "/job $id resume --ranks 3" >"$work/out" 2>&1 || fail "folder with room: $(tail -1 "$work/out")"
 sleep 5
 vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
-grep -q paused "$work/out" || fail "it did not resume: $(tail -1 "$work/out")"
+grep -q paused "$work/out" || fail "the job did not resume: $(tail -1 "$work/out")"
 
 # A result that takes long to write: the other ranks, which wait for rank 0, still send heartbeats.
 cat >"$work/slow.c" <<'C'
@@ -92,6 +91,6 @@ export LD_PRELOAD=$work/slow.so
 tell "$work/slow/out" '/set train.steps 2' '/set train.method layernorm'
 unset LD_PRELOAD
 vlmsh -c "/wait $id" >"$work/out" 2>&1 || fail "a slow disk: $(tail -1 "$work/out")"
-[ $((SECONDS - began)) -ge 35 ] || fail "it was not slow"
+[ $((SECONDS - began)) -ge 35 ] || fail "the disk was not slow"
 echo "a slow result: after $((SECONDS - began)) s: $(tail -1 "$work/out")"
 finish

@@ -1,8 +1,8 @@
-# kills.sh -- a training on two hosts, in which a random rank is killed or stopped, or a host leaves the
-# network, at random moments: each time the job must end within 30 s with a message that names the rank and
-# the reason, its checkpoint must be whole, and the job must resume with another number of ranks. In the
-# end the weights must equal those of an undisturbed run, bit for bit. Root only: `make test-cluster`.
-# KILLS sets the number of faults (50).
+# kills.sh -- a training run on two hosts. At random moments, a random rank is killed or stopped, or
+# a host leaves the network. Each time the job must end within 30 s with a message that names the
+# rank and the reason, its checkpoint must be whole, and the job must resume with a different number
+# of ranks. In the end the weights must equal those of an undisturbed run, bit for bit. Root only:
+# `make test-cluster`. KILLS sets the number of faults (50).
 . tests/commands/common.bash
 . tests/processes.bash
 . tests/cluster/hosts.bash
@@ -139,7 +139,7 @@ if [ "${last:-0}" -lt 3000 ]; then
     if cmp "$work/run/checkpoint-$last/state.safetensors" "$work/straight/checkpoint-$last/state.safetensors"; then
         echo "after $last steps the weights are those of an undisturbed run"
     else
-        fail "other bits after $last steps"
+        fail "weights differ after $last steps"
     fi
 fi
 finish

@@ -50,7 +50,7 @@ echo $$ >"$VLMSH_GROUP-$OMPI_COMM_WORLD_RANK/cgroup.procs" && exec "$VLMSH_PROGR
 SH
 chmod +x "$work/bin/mpirun" "$work/rank"
 PATH=$work/bin:$PATH evaluate 2
-cmp "$work/scores1.csv" "$work/scores2.csv" || fail "other answers in two ranks with limits"
+cmp "$work/scores1.csv" "$work/scores2.csv" || fail "answers differ in two ranks with limits"
 for k in 0 1; do
     mb=$(($(cat "$groups/vlmsh-$$-$k/$peak" || echo 0) / 1000000))
     [ $mb -gt 100 ] || fail "rank $k was not in its group"

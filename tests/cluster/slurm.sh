@@ -70,13 +70,13 @@ until_state() { # ID STATE
     fail "job $1 is $(state "$1"), not $2: $(vlmsh -c "/job $1"; vlmsh -c "/job $1 log 3"; squeue; cat "$work"/shared/*/output)"
 }
 
-# A training in two ranks through Slurm gives the same bits as one started here.
+# A training run in two ranks through Slurm gives the same bits as one started here.
 printf '%s\n' "${common[@]}" "/train $work/data.jsonl $work/here" /wait >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 printf '%s\n' "${common[@]}" "/train $work/data.jsonl $work/there --ranks 2 --submit" /wait >"$work/script"
 timeout 120 bash -c '"$0" --db "$1" -f "$2"' "$VLMSH" "$work/vlmsh.db" "$work/script" >"$work/out" 2>&1 ||
     fail "$(tail -1 "$work/out"); $(cat "$work"/shared/*/output)"
-cmp "$work/here/adapter_model.safetensors" "$work/there/adapter_model.safetensors" || fail "other weights through Slurm"
+cmp "$work/here/adapter_model.safetensors" "$work/there/adapter_model.safetensors" || fail "weights differ through Slurm"
 echo "$(tail -1 "$work/out")"
 
 # So do the other kinds of job.
@@ -92,15 +92,15 @@ both() { # LINE: names OUT; runs it here and through Slurm
 }
 rm -r "$work/here" "$work/there"
 both "/eval $work/data.jsonl --metric loss"
-cmp "$work/scores-here" "$work/scores-there" || fail "other scores through Slurm"
+cmp "$work/scores-here" "$work/scores-there" || fail "scores differ through Slurm"
 both "/calibrate norms $work/data.jsonl OUT.norms"
-cmp "$work/here.norms" "$work/there.norms" || fail "other norms through Slurm"
+cmp "$work/here.norms" "$work/there.norms" || fail "norms differ through Slurm"
 both "/ask --data $work/data.jsonl --out OUT.answers --job"
 cmp <(jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/here.answers") <(jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/there.answers") ||
-    fail "other answers through Slurm"
+    fail "answers differ through Slurm"
 both "/sweep train.lr 1e-3,1e-4 $work/data.jsonl OUT"
 for rate in "$work"/here/*/adapter_model.safetensors; do
-    cmp "$rate" "${rate/#$work\/here/$work/there}" || fail "another sweep through Slurm"
+    cmp "$rate" "${rate/#$work\/here/$work/there}" || fail "the sweep differs through Slurm"
 done
 [ -e "$rate" ] || fail "no sweep: $(ls "$work/here")"
 
@@ -125,13 +125,13 @@ sleep 3
 scontrol update JobId="$number" StartTime=now || fail "no start"
 until_state $long_id running
 vlmsh -c "/job $long_id log 100" >"$work/out"
-[ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "it did not resume: $(cat "$work/out")"
+[ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "the job did not resume: $(cat "$work/out")"
 vlmsh -c "/job $long_id cancel" >"$work/out" 2>&1
 until_state $long_id cancelled
 for _ in $(seq 100); do squeue -h | grep -q . || break; sleep 0.2; done
 squeue -h | grep . && fail "Slurm still has it"
 
-# Near its time limit it pauses; it resumes when submitted again.
+# A job near its time limit pauses, and resumes when submitted again.
 printf '%s\n' "${long[@]}" '/set job.time 2' "/train $work/data.jsonl $work/limited --ranks 2 --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 until_state $((long_id + 1)) running

@@ -91,10 +91,10 @@ $plain"
 
     # Merging applies the adapter in any case, whatever the last conversation was.
     lines "${with[@]}" "/adapter merge $work/$name-merged-always" '/set adapter.when pictures' "$text" "/adapter merge $work/$name-merged"
-    cmp "$work/$name-merged-always/model.safetensors" "$work/$name-merged/model.safetensors" || fail "another model is merged"
+    cmp "$work/$name-merged-always/model.safetensors" "$work/$name-merged/model.safetensors" || fail "the merged models differ"
     lines "${with[@]}" "/quantize $work/$name-always.gguf --type f16" '/set adapter.when pictures' "$text" \
         "/quantize $work/$name.gguf --type f16"
-    cmp "$work/$name-always.gguf" "$work/$name.gguf" || fail "another model is quantized"
+    cmp "$work/$name-always.gguf" "$work/$name.gguf" || fail "the quantised models differ"
     lines "${with[@]}" '/set adapter.when pictures' '/adapter show' "/train $work/data.jsonl $work/$name-out"
     check_has "shown" 'select(.event == "text").text' "applied only in conversations with a picture"
     check_has "training on it is refused" 'select(.event == "error").message' "/set adapter.when always"
@@ -119,6 +119,6 @@ aligned() { # NAME LINE...: the aligned tokens of a picture
 aligned always "${with[@]}"
 aligned only "${with[@]}" '/set adapter.when pictures' "$text" '/clear'
 aligned plain "${start[@]}"
-cmp "$work/aligned-always.safetensors" "$work/aligned-only.safetensors" || fail "aligned to the norm of other embeddings"
+cmp "$work/aligned-always.safetensors" "$work/aligned-only.safetensors" || fail "aligned to the norm of the wrong embeddings"
 cmp -s "$work/aligned-always.safetensors" "$work/aligned-plain.safetensors" && fail "the adapter changes no norm, so the test proves nothing"
 finish

@@ -1,5 +1,5 @@
 # arithmetic.sh -- compute.matmul auto: bf16 if the CPU has bf16 products and the weights are bf16 or
-# quantized; every stored result names its arithmetic.
+# quantised; every stored result names its arithmetic.
 . tests/commands/common.bash
 seeing=tests/goldens/llava-siglip-llama3 # bf16 weights; those of $llava are f16
 auto=f32
@@ -14,7 +14,7 @@ if [ $auto = f32 ]; then
     both=f32 mixed=f32
     echo "SKIPPED: f32 is the faster one on this CPU: that auto computes in bf16, and what mixes it with f32"
 fi
-# An instruction set that does not exist or that this CPU lacks is an error, not replaced by another.
+# An unknown instruction set, or one that this CPU lacks, is an error.
 refused() { # SET MESSAGE
     VLMSH_ISA=$1 vlmsh -c /version >"$work/out" 2>&1 && fail "VLMSH_ISA=$1 is accepted"
     grep -q "^vlmsh: VLMSH_ISA: $2 '$1': this CPU has base" "$work/out" || fail "VLMSH_ISA=$1: $(cat "$work/out")"
@@ -62,7 +62,7 @@ computed in f32
 computed in $chosen
 computed in $both"
 
-# A training's plan, log and record.
+# A training run's plan, log and record.
 cat >"$work/train.vlmsh" <<S
 /load $seeing
 /set job.nice 0

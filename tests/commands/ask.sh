@@ -53,7 +53,7 @@ same "same as typed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" 
 stable() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 cp "$work/out.jsonl" "$work/whole.jsonl"
 lines "${setup[@]}" "/ask --data $work/data.json --out $work/out.jsonl"
-cmp "$work/out.jsonl" "$work/whole.jsonl" || fail "a finished run is left as it is"
+cmp "$work/out.jsonl" "$work/whole.jsonl" || fail "a second run changed the finished file"
 head -3 "$work/whole.jsonl" >"$work/out.jsonl"
 sed -n 4p "$work/whole.jsonl" | head -c 40 >>"$work/out.jsonl"
 session "resumed" $llava <<E
@@ -106,9 +106,9 @@ loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N
 > /ask --data $work/data.json --out $work/mine.jsonl
 error: '$work/mine.jsonl' line 1 was answered with other settings: model differs, or its files have changed: config.json, generation_config.json, tokenizer_config.json, tokenizer.json, model.safetensors, processor_config.json, added_tokens.json, preprocessor_config.json, chat_template.json; restore them, choose another --out, or use --again to answer all samples again
 E
-cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file is left as it is"
-# Answers of the same weights with another template, preprocessor or tokenizer are not continued; the error
-# names the file.
+cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file was changed"
+# Answers of the same weights with a different template, preprocessor or tokenizer are not
+# continued; the error names the file.
 for file in chat_template.json processor_config.json tokenizer.json; do
     rm -rf "$work/m" && cp -r $llava "$work/m" && chmod -R u+w "$work/m" && echo >>"$work/m/$file"
     lines "/load $work/m" "${setup[@]:1}" "${again[@]}"
@@ -261,7 +261,7 @@ error: /ask (put a text that begins with '--' in double quotes): --limit must be
 > /ask --nothing "x"
 error: /ask (put a text that begins with '--' in double quotes): unknown option '--nothing': options are --data, --each, --out, --again, --images, --limit, --system, --job, --ranks, --sbatch, --submit
 E
-cmp "$work/mine.json" "$work/data.json" || fail "another file is changed"
+cmp "$work/mine.json" "$work/data.json" || fail "a file without answers is changed"
 same "notes" "$(cat "$work/notes")" "my notes"
 
 # As a job: the same lines, with the shell's system message; truncated answers are computed again.

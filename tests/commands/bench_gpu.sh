@@ -10,6 +10,6 @@ measured() { # WHAT ROW... -- a line of the report begins with each
     ! grep -q "not measured" "$work/report" || fail "$(grep "not measured" "$work/report")"
     for row; do grep -qE "^\| $row \|" "$work/report" || fail "no line '$row': $(cat "$work/report")"; done
 }
-measured chat 'prefill of 24 tokens \| [0-9.]+ ms' 'token behind 24 \| [0-9.]+ ms'
+measured chat 'prefill of 24 tokens \| [0-9.]+ ms' 'token after 24 \| [0-9.]+ ms'
 measured train 'tiny, training, 104 rows a sample' 'layernorm-simple, batch 2: a step \| [0-9.]+ s'
 finish

@@ -73,12 +73,12 @@ cp "$dir/lora/adapter_model.safetensors" "$dir/kept"
 printf '\x01' | dd of="$dir/lora/adapter_model.safetensors" bs=1 seek=$(($(stat -c %s "$dir/kept") - 4)) conv=notrunc status=none
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"model, adapter or settings have changed since the job started (were adapter=lora@"*"restore them"* ]] ||
-    fail "resumed with another adapter" "$out"
+    fail "resumed with a different adapter" "$out"
 cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
 # A job whose pictures have changed does not continue its sums.
 echo >>"$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
-[[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with another picture" "$out"
+[[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with a different picture" "$out"
 cp $picture "$dir/shown.png"
 # Damaged sums are not continued either.
 sums=$dir/db.jobs/$job/sums.safetensors

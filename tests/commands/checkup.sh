@@ -23,7 +23,7 @@ cmp "$dir/sound/checkup.json" "$dir/before.json" || fail "a complete check-up wa
 out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only opens" -c /wait </dev/null 2>&1) ||
     fail "as a job" "$out"
 [[ $out == *"is done"*"none of 1 checks fails"* ]] || fail "the job's outcome" "$out"
-# A check-up does not continue with another adapter, even if the arguments do not name one.
+# A check-up does not continue with a different adapter, even if the arguments do not name one.
 out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
     -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "another adapter" "$out"
 [[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "another adapter" "$out"
@@ -42,11 +42,11 @@ out=$("$VLMSH" --plain $model -c "/set train.filter nothing" -c "/set train.clip
     -c "/checkup --here --quick --out $dir/settings --only learns" </dev/null 2>&1) || fail "with settings" "$out"
 [[ $out == *"none of 1 checks fails"* ]] || fail "with settings" "$out"
 
-# A check-up does not continue with other pictures in the same folder, and names the files of such a folder
-# that it leaves out.
+# A check-up does not continue with different pictures in the same folder, and names the files of
+# such a folder that it leaves out.
 mkdir "$dir/pictures" && cp demo/pictures/scene-0.png "$dir/pictures" && echo text >"$dir/pictures/notes.txt"
 out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens) || fail "pictures" "$out"
-[[ $out == *"1 of the files in '$dir/pictures' cannot be used: "*notes.txt* ]] || fail "a file that is no picture" "$out"
+[[ $out == *"1 of the files in '$dir/pictures' cannot be used: "*notes.txt* ]] || fail "a file that is not a picture" "$out"
 cp demo/pictures/scene-1.png "$dir/pictures/scene-0.png"
 out=$(checkup $model --pictures "$dir/pictures" --out "$dir/own" --only opens,sees) && fail "other pictures" "$out"
 [[ $out == *"pictures was "* ]] || fail "other pictures" "$out"
@@ -77,7 +77,7 @@ for done in 0 1 2 3 4; do
 done
 out=$(checkup $model --quick --out "$dir/killed" --only $some) || fail "after five kills" "$out"
 [ "$(ls "$dir/killed")" = $'checkup.html\ncheckup.json\ncheckup.md\nscenes' ] || fail "files are left" "$(ls "$dir/killed")"
-diff <(found "$dir/whole") <(found "$dir/killed") || fail "killed and continued, it found something else" ""
+diff <(found "$dir/whole") <(found "$dir/killed") || fail "the findings differ after kills" ""
 sed -i 's/"checks":/"chequers":/' "$dir/killed/checkup.json"
 out=$(checkup $model --quick --out "$dir/killed" --only $some) && fail "a damaged record is accepted" "$out"
 [[ $out == *"is damaged"* ]] || fail "the message about a damaged record" "$out"
@@ -92,7 +92,7 @@ exec 8<&-
 finds() {
     [ -d "$dir/$1" ] || python3 tests/commands/checkup.py "$1" $model "$dir/$1" || fail "making $1" ""
     out=$(checkup "$dir/$1" --out "$dir/out-$1" --only "$2")
-    [ $? = 1 ] || fail "$1 is no failure" "$out"
+    [ $? = 1 ] || fail "the check-up of $1 does not fail" "$out"
     [[ $out == *fails*"$3"* ]] || fail "$1 should be found by $2: $3" "$out"
 }
 finds nan opens "NaN or infinite numbers in 1 of"
@@ -101,7 +101,8 @@ finds nan opens "NaN or infinite numbers in 1 of"
 finds infinite opens "in 1 of 147 tensors: multi_modal_projector.linear_1.bias"
 finds swapped_files opens "where the index places it: it is in 'model-0000"
 finds swapped_contents intact "layers 0 to 3 and 4 to 7 swapped (the layers of two files)"
-# A sound model whose files have every other layer: no change of the search may stay in the model.
+# A sound model whose files have every other layer: the search must undo all its changes to the
+# model.
 python3 tests/commands/checkup.py odd_file $model "$dir/odd"
 out=$(checkup "$dir/odd" --out "$dir/out-odd" --only intact,sees) || fail "layers 1, 3, 5 and 7 in a file" "$out"
 finds plain_template intact "with the chat template 'vicuna'"

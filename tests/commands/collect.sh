@@ -19,7 +19,8 @@ lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" 
 check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
 same "a row was added" "$(wc -l <"$csv")" 6
 
-# Another model state gives other rows, which name it; --again replaces only rows of the same state.
+# A different model state gives separate rows, which name it; --again replaces only rows of the same
+# state.
 state() { # FILE: the values of a row and the state it names
     python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])):
@@ -69,7 +70,8 @@ E
 check "measured, and a name refused" '[inputs, .] | [(map(select(.event=="table" and .name=="norms.layers")) | length), (map(select(.event=="done").ok) | last)] | tostring' '[1,false]'
 same "in its place" "$(wc -l <"$work/unsaid.csv") $(head -1 "$work/unsaid.csv")" "2 run,score,provenance.model,provenance.state"
 
-# A command that changes the model state is refused: its row would name another state than its numbers have.
+# A command that changes the model state is refused: its row would name a state that differs from
+# that of its numbers.
 printf '/set prune.score uniform\n/norms\n' >"$work/changes.vlmsh"
 printf '/set screen.live off\n/norms\n' >"$work/same.vlmsh"
 session "a changed state" $llava <<E
@@ -90,8 +92,8 @@ screen.live = off
 ...
 angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 E
-[ ! -e "$work/changes.csv" ] || fail "a refused row is not written"
-[ -e "$work/same.csv" ] || fail "settings that change no number do not count"
+[ ! -e "$work/changes.csv" ] || fail "a refused row was written"
+[ -e "$work/same.csv" ] || fail "a setting that changes no number refuses the row"
 
 # The rows of a table; new measurements replace old ones.
 layers=$work/layers.csv

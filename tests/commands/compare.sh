@@ -189,7 +189,7 @@ kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
 [ "$(wc -l <"$state")" -lt 13 ] || fail "the job ended before it was killed"
 printf '{"done": 99, "si' >>"$state" # a truncated write
-# The job does not resume with other data.
+# The job does not resume with different data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/job 1'

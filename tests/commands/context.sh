@@ -44,9 +44,9 @@ for end in '' .gguf; do
         lines "$@" 'Hi there' && ids >"$work/short.$model"
         lines "$@" "$words" && ids >"$work/long.$model"
         lines "$@" "$words" '/undo' "${words%???????}" '/undo' "$words" && ids >"$work/again.$model"
-        cmp -s "$work/long.$model" "$work/again.$model" || fail "$model$end: other ids after /undo"
+        cmp -s "$work/long.$model" "$work/again.$model" || fail "$model$end: the ids differ after /undo"
     done
-    cmp -s "$work/short.whole" "$work/short.window" || fail "window$end: other ids of a text that fits"
+    cmp -s "$work/short.whole" "$work/short.window" || fail "window$end: the ids differ for a text that fits"
     cmp -s "$work/long.whole" "$work/long.window" && fail "window$end: the window has no effect"
 done
 

@@ -381,8 +381,8 @@ mix "$work/tenths.jsonl" "$work/lists/lists.jsonl=0.7" "$work/a=b.json=0.2" "$wo
 check "all of the smallest file" 'select(.name == "data mix").rows[] | .[2]' $'7\n2\n1'
 mix "$work/again.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1"
 mix "$work/other.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1" --seed 7
-cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed gives another mix"
-! cmp -s "$work/m.jsonl" "$work/other.jsonl" || fail "another seed gives the same mix"
+cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed gives a different mix"
+! cmp -s "$work/m.jsonl" "$work/other.jsonl" || fail "a different seed gives the same mix"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1"
 check_has "exists" 'select(.event == "error").message' "already exists"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1" --once

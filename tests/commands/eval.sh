@@ -140,15 +140,15 @@ done
 kill -9 "$job" || fail "no process to kill"
 while kill -0 "$job" 2>/dev/null; do sleep 0.02; done
 [ "$(wc -l <"$state")" -lt 14 ] || fail "the job ended before it was killed"
-# As if a machine that batches questions had scored one of them.
+# Pretends that a machine that batches questions scored one of them.
 sed -i '0,/"score":/s//"batch":3,"score":/' "$state"
-# The job does not resume with other data.
+# The job does not resume with different data.
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 tiny "/job 7 resume" "/wait 7" "/job 7"
 check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
-# It does not resume with other pictures either.
+# Nor does it resume with different pictures.
 cp -r "$work/world/pictures" "$work/as_they_were"
 for file in "$work/world/pictures"/*; do echo >>"$file"; done
 tiny "/job 7 resume" "/wait 7" "/job 7"

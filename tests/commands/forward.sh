@@ -26,7 +26,7 @@ lines "${ask[@]}" 'What is this?'
 plain=$(jq -c 'select(.event == "answer").ids' "$work/events")
 lines "${ask[@]}" "/dump * $work/all.safetensors" 'What is this?'
 same "answer while dumping" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$plain"
-[ -s "$work/all.safetensors" ] || fail "the dump is written"
+[ -s "$work/all.safetensors" ] || fail "the dump is not written"
 
 # Damaged weights give an error, not an answer.
 cp -r tests/goldens/qwen2 "$work/nan"

@@ -124,7 +124,7 @@ error: '$work/siglip/mmproj.gguf': it cuts pictures into tiles for SigLIP (LLaVA
 loaded '$work/more/m.gguf::none': llama, 0.1063 million parameters, text only, N s
 E
 
-# Quantized weights: the dequantized numbers, multiplied in f32.
+# Quantised weights: the dequantised numbers, multiplied in f32.
 mkdir "$work/blocks"
 $convert $llava "$work/blocks/m.gguf" --mmproj "$work/blocks/mmproj.gguf" --type q8_0 --folder "$work/numbers" || fail "q8_0: convert"
 answer "$work/numbers" "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
@@ -453,10 +453,10 @@ for how in 'train.params lora:q_proj,k_proj,up_proj:4' 'train.method layernorm' 
     rm -rf "$work/folder" "$work/file"
     train folder $llava "$how"
     train file "$model" "$how"
-    # Gradients sum rows in another order.
+    # Gradients sum rows in a different order.
     near "$work/folder/adapter_model.safetensors" "$work/file/adapter_model.safetensors" 1e-3 || fail "trained: $how"
 done
-# With quantized weights, gradients are those of the dequantized numbers; adapters work with both.
+# With quantised weights, gradients are those of the dequantised numbers; adapters work with both.
 for how in 'train.params lora:q_proj,k_proj,down_proj:4' 'train.method layernorm'; do
     rm -rf "$work/folder" "$work/file"
     train folder "$work/numbers" "$how"
@@ -485,7 +485,7 @@ cd "$OLDPWD" || exit 1
 cp "$work/pair/parts/events" "$work/events"
 check "paused" '[select(.event == "table").rows[] | select(.[0] == "state")[1]] | first // empty' paused
 check "model of the job" '[select(.event == "table").rows[] | select(.[0] == "model")[1]] | first // empty' "$pair"
-cmp "$work/pair/whole/adapter_model.safetensors" "$work/pair/parts/adapter_model.safetensors" || fail "resumed: another adapter"
+cmp "$work/pair/whole/adapter_model.safetensors" "$work/pair/parts/adapter_model.safetensors" || fail "resumed: the adapter differs"
 same "base" "$(jq -r .base_model_name_or_path "$work/pair/parts/adapter_config.json")" "$pair"
 lines "/load $pair" "/adapter load $work/pair/parts" "/load $model" "/adapter load $work/pair/parts"
 check "an adapter of a pair" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue'

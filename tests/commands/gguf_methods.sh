@@ -1,5 +1,5 @@
 # tests/commands/gguf_methods.sh -- methods, probes, adapters and training on GGUF files: the
-# results equal those of a folder with the dequantized numbers (core/model/linear.c,
+# results equal those of a folder with the dequantised numbers (core/model/linear.c,
 # core/files/gguf_tokenizer.c, core/adapter/adapter_read.c).
 . tests/commands/common.bash
 export OMP_NUM_THREADS=1 # tiny models do not use a second thread
@@ -49,7 +49,7 @@ run() {
     check "$1" 'select(.event == "error").message' ""
 }
 for at in llava-1.5-stored qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
-    share=1e-6 # rows of queries and keys have another order, so sums are equal up to rounding
+    share=1e-6 # rows of queries and keys are in a different order, so sums are equal up to rounding
     [[ $at == *-q4_0 ]] && share=2e-4
     names=(all dynamic)
     [ $at != llava-1.5-q4_0 ] || names=("${!method[@]}")
@@ -127,7 +127,7 @@ for id in $eot $end; do
     $convert $llama "$work/ends-$id.gguf" --set "tokenizer.ggml.eos_token_id=$id" || fail "ends: convert"
     train folder-$id "$work/ends" 'train.params lora:*:4'
     train file-$id "$work/ends-$id.gguf" 'train.params lora:*:4'
-    near "$work/folder-$id/adapter_model.safetensors" "$work/file-$id/adapter_model.safetensors" 1e-3 || fail "learned to end with another token than $id"
+    near "$work/folder-$id/adapter_model.safetensors" "$work/file-$id/adapter_model.safetensors" 1e-3 || fail "did not learn to end with $id"
 done
 near "$work/file-$eot/adapter_model.safetensors" "$work/file-$end/adapter_model.safetensors" 1e-2 2>/dev/null && fail "the end token is not learned"
 finish

@@ -48,7 +48,7 @@ for round in first second; do
     vlmsh -c "/session export $work/$round.md $round" >/dev/null
     grep -q "fingerprint .$(head -c 16 "$work/$round")" "$work/$round.md" || fail "$round: $(cat "$work/$round.md")"
 done
-cmp "$work/first" "$work/second" || fail "the second opening finds another fingerprint"
+cmp "$work/first" "$work/second" || fail "the second opening finds a different fingerprint"
 # An evaluation set's result names the model by its fingerprint.
 touch "$work/big/model.safetensors"
 vlmsh --json "$work/big" -c "/eval tests/core/sets/parquet/pope-00000-of-00002.parquet --set pope --here --limit 1" >"$work/events"

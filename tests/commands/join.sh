@@ -69,12 +69,12 @@ P
 
 # --- CLIP and SigLIP, Qwen2 and Llama; the placeholder is a new or an existing token ----------------------------
 join $goldens/llava-1.5 $goldens/qwen2 "$work/a" --scale 0.5
-weights "$work/a" $goldens/llava-1.5 $goldens/qwen2 0.5 || fail "other weights: CLIP and Qwen2"
+weights "$work/a" $goldens/llava-1.5 $goldens/qwen2 0.5 || fail "weights differ: CLIP and Qwen2"
 [ "$(jq .image_token_index "$work/a/config.json")" = "$(jq '[.added_tokens[] | select(.content == "<image>")][0].id' "$work/a/tokenizer.json")" ] ||
-    fail "another id for <image>"
+    fail "the id of <image> differs"
 sees "$work/a"
 join demo/model $goldens/llava-1.5 "$work/b"
-weights "$work/b" demo/model $goldens/llava-1.5 1 || fail "other weights: the demo model's encoder and Llama"
+weights "$work/b" demo/model $goldens/llava-1.5 1 || fail "weights differ: the demo model's encoder and Llama"
 sees "$work/b"
 join $goldens/kimi-vl $goldens/llama-3.2 "$work/moon"
 sees "$work/moon"
@@ -86,12 +86,13 @@ for model in "$work/b" $goldens/llava-1.5; do
 done >"$work/said"
 [ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "text answers differ: $(cat "$work/said")"
 
-# --- GGUF files hold the same decoder; Llama's rows are in another order, Llama 3's frequencies in a table -----
+# --- GGUF files hold the same decoder; Llama's rows are in a different order, Llama 3's frequencies
+# in a table --
 for name in llama-3.2 qwen2; do
     vlmsh quantize $goldens/$name "$work/$name.gguf" --type bf16 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     join demo/model $goldens/$name "$work/$name-folder"
     join demo/model "$work/$name.gguf" "$work/$name-file"
-    cmp "$work/$name-folder/model.safetensors" "$work/$name-file/model.safetensors" || fail "$name: other weights"
+    cmp "$work/$name-folder/model.safetensors" "$work/$name-file/model.safetensors" || fail "$name: weights differ"
     for model in folder file; do
         vlmsh "$work/$name-$model" -c '/set sample.max_tokens 8' -c '/image demo/pictures/scene-1.png' -c 'Wo ist 1234?' 2>/dev/null | tail -1
     done >"$work/said"
@@ -101,9 +102,9 @@ done
 
 # --- seeds and --once -------------------------------------------------------------------------------------------
 join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --scale 0.5
-cmp "$work/a/model.safetensors" "$work/again/model.safetensors" || fail "the same seed gives other weights"
+cmp "$work/a/model.safetensors" "$work/again/model.safetensors" || fail "the same seed gives different weights"
 join $goldens/llava-1.5 $goldens/qwen2 "$work/other" --seed 7
-! cmp -s "$work/a/model.safetensors" "$work/other/model.safetensors" || fail "another seed gives the same weights"
+! cmp -s "$work/a/model.safetensors" "$work/other/model.safetensors" || fail "a different seed gives the same weights"
 join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --once
 grep -q 'already holds a model' "$work/out" || fail "--once"
 vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry"
@@ -117,10 +118,10 @@ vlmsh "$work/linear" -c '/set sample.max_tokens 2' -c '/image demo/pictures/scen
 
 # --- merged features: a quarter of the visual tokens; the projector reads four features at a time ---------------
 join demo/model $goldens/qwen2 "$work/merged" --merge 2
-weights "$work/merged" demo/model $goldens/qwen2 1 || fail "other weights: merged"
+weights "$work/merged" demo/model $goldens/qwen2 1 || fail "weights differ: merged"
 vlmsh "$work/merged" -c '/set compute.matmul f32' -c "/dump v* $work/merged.safetensors" -c '/set sample.max_tokens 2' \
     -c '/image demo/pictures/scene-1.png' -c 'What is it?' -c '/attention' >"$work/out" 2>&1 || fail "merged: $(tail -1 "$work/out")"
-python3 - "$work/merged.safetensors" "$work/merged/model.safetensors" <<'P' || fail "merged: other visual tokens"
+python3 - "$work/merged.safetensors" "$work/merged/model.safetensors" <<'P' || fail "merged: visual tokens differ"
 import json, math, struct, sys
 def read(path):
     raw = open(path, "rb").read()

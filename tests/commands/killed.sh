@@ -1,5 +1,5 @@
-# killed.sh -- a training killed with its shell, then by kill -9 at 20 random moments, ends with
-# the same bits, curves and checkpoints as an undisturbed one.
+# killed.sh -- a training run that is killed with its shell, then by kill -9 at 20 random moments,
+# ends with the same bits, curves and checkpoints as an undisturbed one.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 for i in 0 1 2 3 4 5; do

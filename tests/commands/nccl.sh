@@ -52,8 +52,8 @@ grep -q ' 0 sums' "$work/report" && fail "no sums: $(cat "$work/report")"
 
 # Sharded optimizer state: master weights go from GPU to GPU, too.
 rm "$work/report"
-train 2 "$work/shard" '/set train.method layernorm' '/set train.shard on' || fail "shared out: $(tail -1 "$work/out")"
-cmp "$work/gpus/checkpoint-3/state.safetensors" "$work/shard/checkpoint-3/state.safetensors" || fail "other weights, shared out"
+train 2 "$work/shard" '/set train.method layernorm' '/set train.shard on' || fail "train.shard on: $(tail -1 "$work/out")"
+cmp "$work/gpus/checkpoint-3/state.safetensors" "$work/shard/checkpoint-3/state.safetensors" || fail "weights differ with train.shard on"
 reported
 same "groups" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nrank 1 of 2: 6 groups'
 grep -q ' 0 messages' "$work/report" && fail "no messages: $(cat "$work/report")"
@@ -70,5 +70,5 @@ for n in 1 2; do
         "/eval $work/data.jsonl --metric cider --limit 4 --ranks $n" /wait "/eval show --csv $work/scores$n.csv" >"$work/script"
     vlmsh --device cuda -f "$work/script" >"$work/out" 2>&1 || fail "layers in $n: $(tail -1 "$work/out")"
 done
-cmp "$work/scores1.csv" "$work/scores2.csv" || fail "other answers in layers"
+cmp "$work/scores1.csv" "$work/scores2.csv" || fail "scores differ with layers split"
 finish

@@ -77,12 +77,12 @@ check_has "verdict" 'select(.event=="notice").text' "capa table1: "
 table=$work/t/capa-table1
 same "files" "$(ls "$work/t" "$table" | grep . | paste -sd' ')" "$work/t: capa-table1 world \
 $table: plan.vlmsh report.md scores scores.plan table.csv table.md table.tex"
-grep -q '^\*\*Verdict: .*A claim is shown if' "$table/report.md" || fail "the report has the rule"
-grep -q '^/eval --plan .*/scores.plan .*/scores$' "$table/report.md" || fail "the report has the plan"
+grep -q '^\*\*Verdict: .*A claim is shown if' "$table/report.md" || fail "the report lacks the rule"
+grep -q '^/eval --plan .*/scores.plan .*/scores$' "$table/report.md" || fail "the report lacks the plan"
 cp "$table/table.csv" "$work/before"
 stat -c %Y%s "$table"/scores/cells/* >"$work/cells"
 lines "$paper"
-cmp -s "$table/table.csv" "$work/before" || fail "the same table again"
+cmp -s "$table/table.csv" "$work/before" || fail "the table differs the second time"
 same "the same cells" "$(stat -c %s "$table"/scores/cells/* | paste -sd' ')" "$(sed 's/^.\{10\}//' "$work/cells" | paste -sd' ')"
 
 cp -r "$work/tiny" "$work/tiny2"

@@ -20,8 +20,8 @@ for world in scenes coco; do
     same "$world: the paper's rules" "$(second pope "$annotations" "$work/$world" $each)" "$numbers"
 done
 for way in random popular adversarial; do
-    cmp -s "$work/coco/pope_$way.json" "$work/again/pope_$way.json" || fail "the same seed, another draw"
-    cmp -s "$work/coco/pope_$way.json" "$work/other/pope_$way.json" && fail "another seed, the same draw"
+    cmp -s "$work/coco/pope_$way.json" "$work/again/pope_$way.json" || fail "the same seed gives a different draw"
+    cmp -s "$work/coco/pope_$way.json" "$work/other/pope_$way.json" && fail "a different seed gives the same draw"
 done
 
 # The files have POPE's format.

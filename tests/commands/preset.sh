@@ -34,8 +34,9 @@ check_has "a calibration is missing" 'select(.event=="error").message' '/calibra
 check "nothing is set" 'select(.event=="text").text' \
     $'all settings are at their defaults; /settings lists them\nall settings are at their defaults; /settings lists them'
 
-# A recipe after any other one equals the recipe alone, including the folder's adapter and calibration.
-# (tests/core/engine/presets.c compares settings of training, which recipes for the chat do not touch.)
+# Applying a recipe after any other equals applying it alone, including the folder's adapter and
+# calibration. (tests/core/engine/presets.c compares settings of training, which recipes for the
+# chat do not touch.)
 shown() { # the output of every third command after the first: /set, all settings not at their default
     jq -rn 'foreach inputs as $e ({n: -1}; .was = .n | if $e.event == "done" then .n += 1 else . end;
         if .was >= 0 and .was % 3 == 2 then $e else empty end) |

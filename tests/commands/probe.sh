@@ -156,7 +156,7 @@ print(abs(got - dot(a, b) / (dot(a, a) * dot(b, b)) ** .5) < 1e-5, t["sink_ratio
 P
 )" "True ['all', 'points', 12]"
 
-# A model with another vocabulary of the same size tokenises the answers' text again.
+# For a model with a different vocabulary of the same size, the answers' text is tokenised again.
 cp -rL "$llava" "$work/swapped"
 python3 - "$work/swapped/tokenizer.json" <<'P'
 import json, sys

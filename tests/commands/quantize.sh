@@ -28,7 +28,8 @@ for name in llama-3.2 qwen2 kimi-text glm4; do written $name bf16 none; done
 for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v qwen2-vl qwen3-vl qwen3-vl-moe mistral3 pixtral; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
-# Ministral 3, whose queries grow behind position 16; as a text model, too. The file of a file has the same keys.
+# Ministral 3, whose queries grow after position 16; as a text model, too. The file of a file has
+# the same keys.
 cp -rL tests/goldens/mistral3 "$work/ministral3" && chmod -R u+w "$work/ministral3"
 jq '.text_config += {model_type: "ministral3", rope_theta: null, rope_parameters: {rope_type: "yarn", rope_theta: 1e6, factor: 4,
     original_max_position_embeddings: 16, mscale: 1, mscale_all_dim: 1, llama_4_scaling_beta: 0.1}}' tests/goldens/mistral3/config.json >"$work/ministral3/config.json"
@@ -134,7 +135,7 @@ vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compar
 grep -q 'only.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "--no-compare does not say what was written"
 grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
-for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes another file: $f"; done
+for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes a different file: $f"; done
 
 # No file is reported before both have their names: here the second one cannot be written.
 mkdir "$work/full"

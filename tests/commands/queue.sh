@@ -106,7 +106,7 @@ for _ in $(seq 600); do
 done
 vlmsh -c '/job 2 log 50' >"$work/out"
 grep -q "continu" "$work/out" || fail "it does not resume: $(cat "$work/out")"
-# Killed with its machine: only the queue reports it.
+# If a job is killed with its machine, only the queue reports it.
 kill -9 "$(cat "$queue/43.pid")"
 over 43 NODE_FAIL 2>"$work/out"
 lines '/job 2'

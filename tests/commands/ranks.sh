@@ -21,17 +21,17 @@ for n in $counts; do
     shard=$([ $n = 3 ] && echo on || echo auto)
     good $n "${exact[@]}" "/set train.shard $shard" "/train $work/broken.jsonl $work/exact$n"
     cmp "$work/exact1/checkpoint-8/state.safetensors" "$work/exact$n/checkpoint-8/state.safetensors" ||
-        fail "another training with $n ranks"
+        fail "training differs with $n ranks"
     good $n "/eval $work/broken.jsonl --metric cider"
     vlmsh -c "/eval show --csv $work/scores$n.csv" >"$work/out" || fail "no scores of $n"
-    cmp "$work/scores1.csv" "$work/scores$n.csv" || fail "other scores with $n ranks"
+    cmp "$work/scores1.csv" "$work/scores$n.csv" || fail "scores differ with $n ranks"
     for kind in ffn norms sinks; do
         good $n "/calibrate $kind $work/broken.jsonl $work/$kind$n.safetensors --limit 13"
-        cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "another $kind with $n ranks"
+        cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "the $kind calibration differs with $n ranks"
     done
 done
-# Answers, also sampled ones, in the order of the samples; an interrupted job resumes with another
-# number of ranks.
+# Answers, also sampled ones, are in the order of the samples; an interrupted job resumes with a
+# different number of ranks.
 answers() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 sampled=('/set sample.temperature 0.8' '/set sample.ignore_eos on')
 for n in $counts; do
@@ -41,12 +41,12 @@ done
 same "answers" "$(wc -l <"$work/answers$most.jsonl")" 20
 sed '8,$d' "$work/answers1.jsonl" >"$work/answers.jsonl"
 good 3 "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers.jsonl --job"
-same "the rest of them" "$(answers "$work/answers.jsonl")" "$(answers "$work/answers1.jsonl")"
+same "the resumed answers" "$(answers "$work/answers.jsonl")" "$(answers "$work/answers1.jsonl")"
 good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.jsonl --out $work/answers.jsonl --again --job"
 same "again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
 check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
-# The last job's table; ranks other than 0 left out two samples.
+# In two jobs' tables, ranks other than 0 report the samples that they left out.
 lines "/job $work/sinks$most.safetensors" "/job $work/exact$most"
 check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[1]] | join(" ")' '2'
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
@@ -60,8 +60,8 @@ for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eva
     grep -qF 'not used: "tools" (7 samples); 1 picture file is animated' "$work/out" || fail "notices: $(tail -1 "$work/out")"
 done
 
-# Ranks sum in another order, so weights agree within 1e-6 of each tensor's maximum. (In a full
-# training, parameters whose gradient is zero up to rounding differ by more: Adam normalizes any
+# Ranks sum in a different order, so weights agree within 1e-6 of each tensor's maximum. (In full
+# training, parameters whose gradient is zero up to rounding differ by more: Adam normalises any
 # gradient.)
 for n in 1 2 4; do
     good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
@@ -82,16 +82,18 @@ for n in 2, 4:
         if d > 1e-6: sys.exit(f"{name} with {n} ranks: {d}")
 PY
 
-# Sums are sent only to the rank that updates the weight; with two ranks, the bits are the same.
+# Sums are sent only to the rank that updates the weight; with two ranks, the result is
+# bit-identical.
 good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard on' "/train $work/data.jsonl $work/sumto"
-cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "other weights, shared out"
+cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "weights differ with train.shard on"
 
 # Sharded optimizer state appears in the forecast.
 memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimizer")[1]' "$work/events"; }
 lines "/load $llava" '/set train.method all' '/set train.shard on' '/train plan' '/train plan --ranks 4'
 same "optimizer of four ranks" "$(memory | tr '\n' ' ')" "1.9 0.5 "
 
-# If the number of ranks does not divide the micro-batches, these are split, and the forecast counts a split one.
+# Micro-batches that cannot be shared evenly among the ranks are split; the forecast assumes a split
+# one.
 activations() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="activations")[1]' "$work/events" | tr '\n' ' '; }
 whole=$(lines "${common[@]}" '/set train.batch 4' '/set train.exact_sum on' "/train plan $work/data.jsonl --ranks 2"; activations)
 lines "${common[@]}" '/set train.batch 2' '/set train.accumulate 2' '/train plan --ranks 2'
@@ -99,7 +101,7 @@ halves=$(activations)
 lines "${common[@]}" '/set train.batch 4' '/train plan --ranks 2' "/train plan $work/data.jsonl --ranks 2"
 read -r rows data <<<"$(activations)"
 same "activations of half a micro-batch" "$rows " "$halves"
-jq -ne "$data < $whole" >"$work/out" || fail "a forecast of $data MB where micro-batches are cut, of $whole MB where they are whole"
+jq -ne "$data < $whole" >"$work/out" || fail "a forecast of $data MB with split micro-batches, but $whole MB with whole ones"
 good 2 '/set train.batch 4' '/set train.steps 2' "/train $work/data.jsonl $work/cut"
 lines "/job $(sed -n 's/^job \([0-9]*\): train.*/\1/p' "$work/out")"
 check "the job's forecast is the plan's" 'select(.event=="table") | .rows[] | select(.[0]=="activations")[1] |
@@ -125,9 +127,10 @@ check_has "here" 'select(.event=="error").message' "leave out --ranks"
 (PATH=$work "$VLMSH" --db "$work/vlmsh.db" -c "/load $llava" -c "/train $work/data.jsonl $work/none --ranks 2") \
     >"$work/out" 2>&1 && fail "succeeds without mpirun"
 grep -q "install Open MPI" "$work/out" || fail "without mpirun: $(cat "$work/out")"
-"$VLMSH" job rank 1 --db "$work/vlmsh.db" >"$work/out" 2>&1 && fail "a rank alone"
+"$VLMSH" job rank 1 --db "$work/vlmsh.db" >"$work/out" 2>&1 && fail "job rank succeeds outside mpirun"
 
-# Ranks with different files: the error names the rank. Rank 1 has another file 9 and another folder 8.
+# Ranks with different files: the error names the rank. On rank 1, descriptors 9 and 8 are a
+# different file and folder.
 cat >"$work/mpirun" <<'SH'
 #!/bin/bash
 set -- "${@/#$VLMSH_PROGRAM/$VLMSH_WORK/rank}"
@@ -153,7 +156,7 @@ differ "/dev/fd/9' differs from rank 0's" '/eval /dev/fd/9'
 differ "/dev/fd/9' differs from rank 0's" "/calibrate norms /dev/fd/9 $work/other.safetensors"
 differ "/dev/fd/9', its pictures, train.validation or the adapter differ from rank 0's" "${training[@]}" "/train /dev/fd/9 $work/other"
 
-# Another host has an older state of the same training, paused before its end.
+# Another host has an older state of the same run, which was paused before its end.
 mkdir "$work/there/out"
 long=("${training[@]}" '/set train.steps 5000' '/set train.save_every 3' '/set train.keep 999')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/here/out" >"$work/script"

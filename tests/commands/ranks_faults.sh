@@ -1,5 +1,5 @@
 # ranks_faults.sh -- jobs in several processes: messages when a rank is killed, hangs or cannot write;
-# the job resumes from the last checkpoint in another number of ranks.
+# the job resumes from the last checkpoint with a different number of ranks.
 . tests/commands/common.bash
 . tests/commands/ranks.bash
 . tests/processes.bash
@@ -7,7 +7,7 @@ texts 20 >"$work/data.jsonl"
 
 long=("${exact[@]}" '/set train.steps 2000' '/set train.save_every 2')
 id=0
-# begin OUT RANKS: starts a training of many steps and waits for its first checkpoint.
+# begin OUT RANKS: starts a training run of many steps and waits for its first checkpoint.
 begin() {
     printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $1 --ranks $2" >"$work/script"
     vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
@@ -59,7 +59,7 @@ for _ in $(seq 300); do [ -n "$(rank 2)" ] && break; sleep 0.1; done
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end: $(cat "$work/out")"
 
-# An evaluation whose ranks are killed and which resumes in another number of ranks ends with the
+# An evaluation whose ranks are killed, resumed with a different number of ranks, ends with the
 # scores, answers and order of an undisturbed one.
 texts 800 >"$work/questions.jsonl"
 evaluate() { # RANKS
@@ -79,7 +79,7 @@ for killed in 1 0; do
     for _ in $(seq 3000); do [ "$(scores)" -gt $((there + 9)) ] && break; sleep 0.02; done
     kill -9 "$pid" || fail "no rank $killed"
     ends "rank $killed on .* was killed"
-    # As if killed while the ranks' lines were being written.
+    # Pretends that the job was killed before it had written the last of the ranks' lines.
     sed -i '$d' "$work/vlmsh.db.jobs/$id/scores.jsonl"
     vlmsh -c "/job $id resume --ranks $((3 - killed))" >"$work/out" || fail "$(cat "$work/out")"
 done

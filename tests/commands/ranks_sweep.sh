@@ -1,5 +1,5 @@
 # ranks_sweep.sh -- /sweep in several ranks: groups of them train values side by side, with the results of
-# one process; pause, resume in other groups, a value that fails.
+# one process; pause, resume in different groups, a value that fails.
 . tests/commands/common.bash
 . tests/commands/ranks.bash
 texts 20 >"$work/data.jsonl"
@@ -22,7 +22,7 @@ for way in $ways; do
         fail "a sweep with $way: $(tail -1 "$work/out")"
     for value in 1e-3 1e-2 1e-4; do
         cmp "$work/sweep1/$value/checkpoint-8/state.safetensors" "$out/$value/checkpoint-8/state.safetensors" ||
-            fail "$value with $way is another training"
+            fail "training with $value differs with $way"
     done
     same "results with $way" "$(jq -c '[.best, .results]' "$out/training.json")" \
         "$(jq -c '[.best, .results]' "$work/sweep1/training.json")"
@@ -40,7 +40,8 @@ lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.
 check_has "no groups" 'select(.event=="error").message' "does not divide job.ranks 3"
 check_has "too many groups" 'select(.event=="error").message' "more than the 2 values"
 
-# Cancelled after group 0 has trained its value: the sweep ends only when the groups synchronize.
+# A sweep that is cancelled after group 0 has trained its value ends only when the groups
+# synchronise.
 uneven=("${training[@]}" '/set train.validation 0.2' '/set train.save_every 20')
 begin() { # OUT
     printf '%s\n' "${common[@]}" "${uneven[@]}" "/sweep train.steps 2,1000000 $work/data.jsonl $1 --ranks 2" >"$work/script"
@@ -58,7 +59,8 @@ check "steps of a sweep" "select(.event==\"table\" and .name==\"jobs\").rows[] |
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end of a sweep: $(cat "$work/out")"
 
-# Paused while each of two groups is in the middle of a value, it resumes in other groups.
+# A sweep that is paused while each of two groups is in the middle of a value resumes in different
+# groups.
 long=("${sweep[@]}" '/set train.steps 200' '/set train.save_every 20' '/set train.eval_every 200')
 printf '%s\n' "${common[@]}" "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/cut --ranks 2" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
@@ -73,6 +75,6 @@ vlmsh -c "/job $id resume --ranks 3" -c "/wait $id" >"$work/out" 2>&1 || fail "$
 run 1 "${long[@]}" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/uncut" || fail "$(tail -1 "$work/out")"
 for value in 1e-3 1e-4; do
     cmp "$work/cut/$value/checkpoint-200/state.safetensors" "$work/uncut/$value/checkpoint-200/state.safetensors" ||
-        fail "$value is another training after a pause"
+        fail "training with $value differs after a pause"
 done
 finish

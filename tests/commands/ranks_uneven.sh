@@ -29,7 +29,7 @@ train() {
     done
     check "$data: samples of $n ranks" 'select(.name=="ranks") | .rows | map(.[3]) | join(" ")' "$samples"
     cmp "$work"/run1/checkpoint-*/state.safetensors "$work/run$n"/checkpoint-*/state.safetensors ||
-        fail "$data: other weights in $n ranks"
+        fail "$data: weights differ in $n ranks"
 }
 
 # In each step one rank has a picture, the other only text: only one has gradients for connector and
@@ -39,7 +39,7 @@ for i in 0 1 2 3; do
     sample $((i + 4))
 done >"$work/mixed.jsonl"
 train mixed.jsonl 2 "8 8" '/set train.accumulate 2' '/set train.steps 8'
-# The same, with steps that have no pictures at all.
+# Here, some steps have no pictures at all.
 for i in 0 1; do sample $i scene.png; done >"$work/blocks.jsonl"
 for i in 2 3; do sample $i; done >>"$work/blocks.jsonl"
 train blocks.jsonl 2 "4 4" '/set train.accumulate 2' '/set train.steps 4'
@@ -68,7 +68,7 @@ for what in '/eval DATA --metric cider' '/eval DATA --metric loss' "/calibrate n
     done
     [ "${what#/calibrate}" != "$what" ] || # a calibration computes ahead: an unreadable sample does not count
         check "$what: ranks with samples" 'select(.name=="ranks") | .rows | map(select(.[3] != 0)) | length <= 2' true
-    cmp "$work/out1" "$work/out4" || fail "$what: other results in four ranks"
+    cmp "$work/out1" "$work/out4" || fail "$what: results differ in four ranks"
     rm -f "$work/out1" "$work/out4"
 done
 finish

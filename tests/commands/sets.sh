@@ -38,7 +38,7 @@ check "the same in the job" '[inputs, .] | map(select(.event=="table" and .name=
     .rows | map(select(.[0]!="submission"))) | .[0] == .[1]' true
 check_has "/wait names the set" 'select(.event=="notice") | .text' "mme as lmms-eval: mme-lmms-eval"
 same "submission" "$(wc -l <"$work/mme.jsonl")" 8
-cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "both submissions are the same"
+cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "the submissions differ"
 same "its lines" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
 
 # A running or stopped job shows the score so far.

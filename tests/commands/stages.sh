@@ -29,8 +29,8 @@ alike() {
         grep -v '^rank \|scores.*csv' "$work/out" | sed 's/ *$//' >"$work/show$n"
     done
     ! sanitized || return 0
-    cmp "$work/scores1.csv" "$work/scores$ranks.csv" || fail "$model: other scores with $ranks ranks ($*)"
-    diff "$work/show1" "$work/show$ranks" || fail "$model: other totals with $ranks ranks ($*)"
+    cmp "$work/scores1.csv" "$work/scores$ranks.csv" || fail "$model: scores differ with $ranks ranks ($*)"
+    diff "$work/show1" "$work/show$ranks" || fail "$model: totals differ with $ranks ranks ($*)"
 }
 
 alike $llava 2 "$work/data.jsonl" '--metric cider'
@@ -86,7 +86,7 @@ for n in 1 2; do
     jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/answers$n.jsonl" >"$work/lines$n"
 done
 same "lines" "$(wc -l <"$work/lines1")" 14
-cmp "$work/lines1" "$work/lines2" || fail "other answers in two ranks"
+cmp "$work/lines1" "$work/lines2" || fail "answers differ in two ranks"
 
 # --- memory --------------------------------------------------------------------------------------
 
@@ -161,5 +161,5 @@ else
     grep -q "is done" "$work/out" || fail "neither paused nor done: $(tail -1 "$work/out")"
 fi
 vlmsh -c "/eval show $id --csv $work/paused.csv" >"$work/out"
-cmp "$work/whole.csv" "$work/paused.csv" || fail "another result after a pause"
+cmp "$work/whole.csv" "$work/paused.csv" || fail "the result differs after a pause"
 finish

@@ -43,7 +43,7 @@ check "/wait shows the scores" 'select(.event=="table" and .name=="sweep") | .ro
     "train.lr 0.01 train.lr 0.0001 train.lr 1e-06 3 1"
 check_has "and the best" 'select(.event=="notice").text' "job 2 (sweep) is done: best: "
 results='select(.event=="table" and .name=="job") | [.rows[] | select(.[0]|startswith("train.lr ") or . == "best")]'
-jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep has other results"
+jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep has different results"
 for v in 1e-2 1e-4 1e-6; do
     cmp -s "$work/whole/$v/adapter_model.safetensors" "$work/cut/$v/adapter_model.safetensors" ||
         fail "weights of $v differ"

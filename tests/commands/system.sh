@@ -7,7 +7,7 @@ count() { # LINE...: prompt tokens of the last answer
 }
 with=$(count '/system You are a careful assistant.' 'hello')
 without=$(count 'hello')
-[ "$with" -gt "$without" ] || fail "a system message adds tokens: $with, $without"
+[ "$with" -gt "$without" ] || fail "a system message adds no tokens: $with, $without"
 same "removed again" "$(count '/system You are careful.' '/system ""' 'hello')" "$without"
 same "replaced" "$(count '/system x' '/system "You are a careful assistant."' 'hello')" "$with"
 lines '/system' '/system You are "careful".' '/system' $'/system """' 'two' 'lines' '"""' '/system'

@@ -151,7 +151,7 @@ beside stale '<|im_end|> (521), <|im_start|> (522)' 64 481 89 89 29 481 88 88 29
 beside added '<zz> (524, not 700)' 64 220 524 220 523 288 481 79 79 29 220 522 220 68
 beside unread '<zz> (700 in added_tokens.json)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
 beside map '<pp> (525)' 64 220 524 220 523 288 220 525 220 522 220 68
-# The same without a tokenizer.json.
+# The same holds without a tokenizer.json.
 mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work/pad"
 jq '.pad_token = "<pp>" | .add_bos_token = true | .legacy = true' tests/goldens/tokenizers/llama/tokenizer_config.json \
     >"$work/pad/tokenizer_config.json"

@@ -106,7 +106,7 @@ no job 99 (/jobs lists them)
 job 12 (calibrate) has recorded no metrics: it is done"
 check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
-# A measurement before the training and at each of its checkpoints.
+# Measures before the training run and at each of its checkpoints.
 lines "/load $llava" "/redundancy --checkpoints $work/kept --data $work/data.jsonl --limit 1" "/redundancy --checkpoints $work"
 check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="redundancy").rows)[0] | map(.[0]) | unique | join(" ")' "step 0 step 2 step 4"
 check_has "no checkpoints" 'select(.event=="error").message' "'$work' has no checkpoints with weights"
@@ -166,8 +166,8 @@ check_has "the adapter that it continues from" 'select(.event=="notice").text' "
 check_has "missing parameters are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"
 
 
-# The end of a training reports the number of skipped samples; if an adapter has no tensors for some targets, a notice
-# names those targets.
+# The end of a training run reports the number of skipped samples; if an adapter has no tensors for
+# some targets, a notice names those targets.
 printf '[{"id":"x","question":"q","answer":"a"},{"id":"y","image":"no.png","question":"q","answer":"a"},{"id":"z","question":"q"}]' >"$work/some.json"
 lines "/load $llava" '/set job.nice 0' '/set train.steps 1' '/set train.method lora' "/train $work/some.json $work/some" /wait "/adapter load $work/some"
 check_has "skipped" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "

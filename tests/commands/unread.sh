@@ -109,7 +109,7 @@ quantised quantization_config '{"quant_method": "compressed-tensors", "config_gr
     model.layers.0.mlp.up_proj.weight_packed "INT4 (compressed-tensors)"
 quantised quantization_config '{"quant_method": "hqq"}' model.layers.0.mlp.up_proj.W_q "quantised (HQQ)"
 quantised quantization '{"group_size": 64, "bits": 4}' model.layers.0.mlp.up_proj.scales "INT4 (MLX)"
-# A dequantized copy whose config.json still has the key.
+# A dequantised copy whose config.json still has the key.
 more tests/goldens/llama-3.2 "$work/plain"
 jq '.quantization_config = {"quant_method": "fp8"}' tests/goldens/llama-3.2/config.json >"$work/plain/config.json"
 opens "plain numbers" "$work/plain" ""

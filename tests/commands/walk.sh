@@ -1,6 +1,6 @@
 # tests/commands/walk.sh -- 300 random commands in a session: after every 30, a new process that
 # resumes the session has the same state and computes the same numbers, bit by bit, as the old one.
-# WALK_SEED=N draws other commands.
+# WALK_SEED=N draws different commands.
 . tests/commands/common.bash
 cp -r $llava "$work/moved"
 python3 - "$work" "${WALK_SEED:-45}" <<'P'
@@ -84,9 +84,9 @@ for part in {0..9}; do
     vlmsh --json ${session:+--session "$session"} <"$work/part.$part" >"$work/events" 2>"$work/errors"
     [ ! -s "$work/errors" ] || fail "part $part: $(tail -1 "$work/errors")"
     if [ -n "$ended" ]; then
-        diff <(echo "$ended") <(state first) >"$work/differs" || fail "part $part resumes another state: $(cat "$work/differs")"
+        diff <(echo "$ended") <(state first) >"$work/differs" || fail "part $part resumes a different state: $(cat "$work/differs")"
         diff "$work/begin.safetensors" "$work/before.safetensors" >"$work/differs" 2>&1 && computed=$((computed + 1)) ||
-            [ ! -e "$work/begin.safetensors" -a ! -e "$work/before.safetensors" ] || fail "part $part computes other numbers"
+            [ ! -e "$work/begin.safetensors" -a ! -e "$work/before.safetensors" ] || fail "part $part computes different numbers"
     fi
     ended=$(state last)
     rm -f "$work/begin.safetensors" "$work/before.safetensors"

@@ -43,7 +43,7 @@ small q9_0
 check_has "refused" 'select(.event == "error").message' "auto, q8_0, q4_k, f16, bf16"
 vlmsh --session s -c '/set weights.dtype q8_0' -c "/load $llama" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out" 2>&1 || fail "session: $(tail -1 "$work/out")"
 vlmsh --session s -c '/info' >"$work/out" 2>&1 || fail "resume: $(tail -1 "$work/out")"
-grep -q '^embedding .* q8_0 ' "$work/out" || fail "resumed with other weights: $(cat "$work/out")"
+grep -q '^embedding .* q8_0 ' "$work/out" || fail "resumed with different weights: $(cat "$work/out")"
 grep -q 'have changed' "$work/out" && fail "resumed: $(cat "$work/out")"
 echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 small q8_0 '/set train.steps 2' '/set train.params lora:q_proj:4' "/train $work/data.json $work/lora" /wait "/adapter load $work/lora" "/adapter merge $work/merged"
@@ -129,10 +129,10 @@ small q8_0
 head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
 same "a byte short" "$(stat -c %s "$file")" "$bytes"
-# A file with another packing is rewritten, too.
+# A file with a different packing is rewritten, too.
 sed -i 's/packing [0-9]/packing 1/' "$file"
-vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed in another way: $(tail -1 "$work/out")"
-grep -aq 'packing 1' "$file" && fail "packed in another way, and kept"
+vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed differently: $(tail -1 "$work/out")"
+grep -aq 'packing 1' "$file" && fail "packed differently, and kept"
 head -c 1000 "$file" >"$file.new" && mv "$file.new" "$file"
 for i in 1 2 3; do
     "$VLMSH" --db "$work/$i.db" "$llama::q8_0" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out.$i" 2>&1 &
@@ -162,7 +162,7 @@ check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_
 small q8_0
 check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
 
-# A file whose tensors have another shape is rewritten.
+# A file whose tensors have a different shape is rewritten.
 python3 - "$kept"/*-q8_0.gguf <<'P' || fail "no matrix to turn"
 import struct, sys
 raw = bytearray(open(sys.argv[1], "rb").read())

@@ -78,7 +78,8 @@ static inline void scratch_json(const char *folder, const char *name, const char
     free(path);
 }
 
-// Copies FROM/config.json to FOLDER/config.json with other fields ("key": value, ...).
+// Copies FROM/config.json to FOLDER/config.json with these fields ("key": value, ...) added or
+// replaced.
 static inline void scratch_config(const char *folder, const char *from, const char *fields)
 {
     char *more = xasprintf("{%s}", fields);

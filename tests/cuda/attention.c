@@ -62,7 +62,7 @@ static void check_shape(struct shape s, enum sight sight)
     struct pair dk = pair_result(3, s.keys, s.kv_heads, s.d);
     struct pair dv = pair_result(3, s.keys, s.kv_heads, s.dv);
     for (int i = 0; i < 2; i++) {
-        // First all gradients are wanted, then all but one.
+        // Computes all gradients first, then all but one.
         const int without = i ? (int)(s.n + sight) % 3 : 3;
         ON_BOTH(fill, OF(dq), 0.5f);
         ON_BOTH(fill, OF(dk), 0.25f);
@@ -233,8 +233,8 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
     for (int64_t i = 0; i < s.n; i++) {
         const bool seen = ((int32_t *)from.data)[i] <= at && at < ((int32_t *)to.data)[i];
         if (!seen && memcmp(got + i * row, plain + i * row, (size_t)row * sizeof *got))
-            fail_msg("[%d,%d,%d,%d] sight %d, bf16 %d, mode %d: row %d meets %s %g, which it does "
-                     "not see",
+            fail_msg("[%d,%d,%d,%d] sight %d, bf16 %d, mode %d: row %d depends on %s %g, which it "
+                     "does not see",
                      (int)s.n, (int)s.heads, (int)s.keys, (int)s.d, (int)sight, bf16, (int)mode,
                      (int)i, x < 3 ? "value" : "key", (double)strange[x % 3]);
         for (int64_t e = 0; seen && x < 3 && e < row; e++) assert_false(isfinite(got[i * row + e]));

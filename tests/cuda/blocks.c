@@ -1,4 +1,4 @@
-// tests/cuda/blocks.c -- quantized weights on the GPU: kernels/blocks.cu unpacks the bits of
+// tests/cuda/blocks.c -- quantised weights on the GPU: kernels/blocks.cu unpacks the bits of
 // kernels/blocks.c, and products equal those of the unpacked weights.
 #include "kernels/blocks.h"
 #include "core/base/dtype.h"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A real shape, LLaVA-1.5-7B, on an emulated GPU that computes nothing (CUDA_HOST_DRY): every launch,
-# copy and product of chat and training is valid, and a training takes the memory of its forecast and
-# stays within the limit.
+# copy and product of chat and training is valid, and a training run takes the memory that its
+# forecast states and stays within the limit.
 . tests/commands/common.bash
 case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: needs the emulated GPU"; exit 77 ;; esac
 export CUDA_HOST_DRY=1 CUDA_HOST_MEMORY=150000000000
@@ -57,7 +57,7 @@ train layernorm-simple 8 host
 host=$peak
 read -r waiting _ <<<"$(result 'on the host')"
 awk -v on="$on" -v host="$host" -v w="${waiting:-0}" 'BEGIN { exit !(w > 300 && on - host > 0.9 * w) }' ||
-    fail "with inputs of $waiting MB on the host it takes $host MB, without $on"
+    fail "training takes $host MB with inputs of $waiting MB on the host, and $on MB without"
 # auto chooses `host` if nothing else fits.
 CUDA_HOST_MEMORY=$(awk -v on="$on" -v host="$host" 'BEGIN { printf "%.0f", (on + host) / 2 * 1e6 }')
 train layernorm-simple 8 auto

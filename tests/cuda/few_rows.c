@@ -1,5 +1,5 @@
 // tests/cuda/few_rows.c -- up to eight rows in the GPU's products and fused forms: each has the
-// bits of a call of that row alone, with weights of every dtype; fused forms over quantized
+// bits of a call of that row alone, with weights of every dtype; fused forms over quantised
 // weights equal the ops on the CPU. This makes drafts (core/talk/lookahead.h) exact.
 #include "tests/cuda/fused.h"
 
@@ -14,7 +14,7 @@ static struct tensor row_of(const struct tensor *all, int64_t i)
     return row;
 }
 
-// Tolerance for sums as large as the CPU's result.
+// Tolerance relative to the largest element of the CPU's result, or to 1.
 static double tolerance_for(const struct tensor *t)
 {
     double most = 1;
@@ -201,7 +201,7 @@ static void qkv_on_cpu(struct tensor to[3], const struct tensor *h, const struct
     free(x.data);
 }
 
-// wv has another dtype, as for some layers in files.
+// wv may have a dtype of its own, as in some layers of GGUF files.
 static void check_qkv(enum dtype dtype, enum dtype v_dtype, int64_t n, bool adjacent)
 {
     struct pair h = pair_noise(2, n, D, 0, 1), gain = pair_noise(1, D, 0, 0, 2);

@@ -49,7 +49,7 @@ static const struct fused noting = { .qkv = noted_qkv,
                                      .latent = noted_latent };
 static struct backend device;
 
-// --- a model on it -------------------------------------------------------------------------------
+// --- a model on this device ----------------------------------------------------------------------
 
 enum { PROMPT = 24 };
 

@@ -1,5 +1,6 @@
-// tests/cuda/frozen.c -- core/train/frozen.c: frozen weights are rounded on the GPU during a
-// training, files written meanwhile hold the exact ones, and in the end all weights are restored.
+// tests/cuda/frozen.c -- core/train/frozen.c: frozen weights are rounded on the GPU during
+// training, files written meanwhile hold the exact weights, and all weights are restored at the
+// end.
 #include "core/train/frozen.h"
 
 #include "core/adapter/model_write.h"
@@ -66,7 +67,7 @@ static void matrices_of_the_decoder_are_rounded_for_a_while(void **state)
     model_free(m);
 }
 
-// Expects that the files of two models are the same.
+// Expects two models' files to be identical.
 static void check_same_files(const char *a, const char *b)
 {
     struct err err;

@@ -195,7 +195,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32;
     const bool biased =
         !known ||
-        // Otherwise values are stored in the cache at once, rounded, without a bias.
+        // At known rows, values go straight into a bf16 cache, rounded and without a bias.
         cache == DTYPE_F32;
     // Two sums may round to neighbouring values.
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5;

@@ -4,7 +4,7 @@
 
 #include "tests/cuda/both.h"
 
-enum { FEW = 8 }; // up to so many rows read weights in their stored form
+enum { FEW = 8 }; // up to this many rows read weights in their stored form
 
 // Rounding error of bf16 inputs and intermediates, for sums of k terms of size one.
 static inline double tolerance(enum matmul_mode mode, int64_t n, int64_t k)

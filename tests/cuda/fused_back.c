@@ -356,7 +356,7 @@ static void check_packed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     pairs_release();
 }
 
-// --- norms behind products -----------------------------------------------------------------------
+// --- norms after products ------------------------------------------------------------------------
 
 // Keeping the product changes no bit of the sum, and the kept tensor equals the product.
 static void check_behind(int64_t n, int64_t k, int64_t m)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Counts the kernels launched per answer token on the emulated GPU: the fused forms in each layer, and
-# three around the layers. The count rises if a part falls back to single ops or quantized weights are
+# three around the layers. The count rises if a part falls back to single ops or quantised weights are
 # not read as they are stored.
 . tests/commands/common.bash
 case ${VLMSH_CUDA:-} in *cuda_host*) ;; *) echo "SKIPPED: needs the emulated GPU"; exit 77 ;; esac
@@ -62,7 +62,7 @@ answer() {
         jq -c 'select(.event == "answer").ids'
 }
 
-# GGUF files: quantized weights, and llama.cpp's order of the rows of queries and keys.
+# GGUF files: quantised weights, and llama.cpp's order of the rows of queries and keys.
 wide "$work/wide"
 for type in bf16 q8_0 q4_k; do
     vlmsh quantize "$work/wide" "$work/$type.gguf" --type $type >"$work/told" 2>&1 || fail "$type: $(cat "$work/told")"

@@ -130,7 +130,7 @@ struct chain {
     struct tape tape;
     struct tensor input, gain[BLOCKS], weight;
     int from;     // the first block whose gain is trained; the input is not
-    int replaced; // after so many blocks another tensor becomes the input; 0: never
+    int replaced; // every this many blocks, a new tensor becomes the input; 0: never
     int calls, stop_at, fail_at;
     int ahead; // inputs being copied back while the first block is recomputed
     atomic_bool cancel;
@@ -263,8 +263,9 @@ static void gradients_are_the_same(void **state)
             assert_memory_equal(want, got, sizeof want);
             const size_t offloaded = chain_gradients(OFFLOADED, from, replaced, got);
             if (memcmp(want, got, sizeof want))
-                fail_msg("trained from block %d, every %dth replaced: other bits", from, replaced);
-            // Remaining are two buffers, and the first chain's last result.
+                fail_msg("trained from block %d, every %dth replaced: gradients differ", from,
+                         replaced);
+            // Two buffers and the first chain's last result remain.
             if (!replaced && !devices[1]->gpus) assert_int_equal(again - offloaded, 15 * PLACE);
         }
 }

@@ -44,7 +44,7 @@ static inline int devices_open(void **state)
     return 0;
 }
 
-// Opens the devices again, with an emulated GPU that runs the threads of a block in another order,
+// Opens the devices again, with an emulated GPU that runs the threads of a block in reverse order,
 // which reveals missing barriers.
 static inline int devices_open_back(void **state)
 {

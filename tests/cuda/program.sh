@@ -5,7 +5,7 @@
 
 ask() {
     vlmsh "$llava" "$@" --json -c '/set compute.matmul f32' -c '/set kv.dtype f32' -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" \
-        -c 'What is this?' >"$work/events" 2>"$work/told" || fail "it does not answer: $*"
+        -c 'What is this?' >"$work/events" 2>"$work/told" || fail "no answer: $*"
     jq -c 'select(.event == "answer").ids' "$work/events"
 }
 
@@ -62,7 +62,8 @@ check_has "no room for a long prompt" 'select(.event == "error").message' "MB ar
 check "the shell continues and answers as before" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
 same "the same answer" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3).ids' "$work/events" | sort -u | wc -l)" 1
 
-# A training without enough memory says so before it fails, and suggests no setting that it already uses.
+# A training run without enough memory says so before it fails, and suggests no setting that it
+# already uses.
 printf '{"id": "0", "question": "What is 0?", "answer": "It is 0."}\n' >"$work/data.jsonl"
 for how in on auto; do
     lines_on "/load $llava" "/set train.checkpointing $how" '/set train.method full' '/set train.steps 1' \

@@ -17,7 +17,7 @@ fi
 . tests/commands/common.bash
 ask() {
     vlmsh "$llava" "$@" --json -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c "/image $scene" -c 'What is this?' \
-        -c '/set prune.score contribution' -c /regen >"$work/events" 2>"$work/told" || fail "it does not answer: $*"
+        -c '/set prune.score contribution' -c /regen >"$work/events" 2>"$work/told" || fail "no answer: $*"
     jq -c 'select(.event == "answer").ids' "$work/events"
 }
 one=$(ask --device cuda:0)

@@ -1,6 +1,6 @@
 // tests/cuda/steps.c -- tokens of an answer replayed from a recording (core/model/decoder_step.c)
-// equal those of passes computed op by op, alone or a few rows together; a change of anything that
-// the recording depends on makes a new one.
+// equal those of passes computed op by op, alone or a few rows together; changing anything that the
+// recording depends on makes a new one.
 #include <math.h>
 
 #include "core/base/random.h"
@@ -158,7 +158,7 @@ static void check_few(const char *folder, int64_t prompt, enum matmul_mode mode,
             sequence_append(&alone.sequence, (n * 7 + i * i) % 200);
             pass(&alone, false, one);
             if (memcmp(one, all + i * vocab, (size_t)vocab * sizeof *one))
-                fail_msg("%s: row %d of %d has other bits than alone", folder, i, n);
+                fail_msg("%s: row %d of %d differs from the row alone", folder, i, n);
         }
     }
     bench_close(&together);
@@ -199,7 +199,7 @@ static void changes_make_a_new_recording(void **state)
     begin(&b, 20, logits);
     const uint64_t key = (played(&b), b.kv.replay.key);
 
-    // Another arithmetic, another norm, LoRA.
+    // A different arithmetic, a different norm and LoRA each need a new recording.
     b.mode = MATMUL_F32;
     played(&b);
     assert_true(b.kv.replay.key != key);

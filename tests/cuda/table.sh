@@ -53,8 +53,8 @@ done
 decay=('/set train.weight_decay 0.1' '/set train.clip 0.1')
 near "with decay" "$(train cuda $llava full full-gpu "${decay[@]}")" "$(train cpu $llava full full-cpu "${decay[@]}")"
 
-# A training killed after a checkpoint, which holds the table's masters and moments, ends with the
-# same bits.
+# A run that is killed after a checkpoint, which holds the table's masters and moments, and then
+# resumed ends with the same bits.
 long=('/set train.steps 6' '/set train.save_every 1')
 train cuda $llava layernorm straight "${long[@]}" >"$work/straight.loss"
 printf '%s\n' "/load $llava" '/set job.nice 0' '/set compute.matmul f32' '/set train.method layernorm' '/set train.batch 2' \
@@ -69,10 +69,10 @@ for _ in $(seq 6000); do
     sleep 0.01
 done
 pid=$(word process)
-kill -9 "$pid" || fail "it had ended before it was killed"
+kill -9 "$pid" || fail "the run had ended before it was killed"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
-"$VLMSH" job run "$(word job)" --db "$work/vlmsh.db" >"$work/told" 2>&1 || fail "it does not resume: $(cat "$work/told")"
-cmp "$work/straight/adapter_model.safetensors" "$work/killed/adapter_model.safetensors" || fail "other weights after a kill"
+"$VLMSH" job run "$(word job)" --db "$work/vlmsh.db" >"$work/told" 2>&1 || fail "the run does not resume: $(cat "$work/told")"
+cmp "$work/straight/adapter_model.safetensors" "$work/killed/adapter_model.safetensors" || fail "weights differ after a kill"
 
 # Merges the adapter trained on the GPU into a model's files.
 printf '%s\n' "/load $llava" "/adapter load $work/straight" "/adapter merge $work/merged" | vlmsh --device cuda --json >"$work/events"

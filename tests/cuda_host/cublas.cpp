@@ -1,11 +1,12 @@
 // tests/cuda_host/cublas.cpp -- cuBLASLt on the host: D = alpha op(A) op(B) + beta C + bias, all in
 // column-major order, summed in float as the GPU does.
 //
-// It refuses whatever the documentation forbids, and operands or a workspace unlike those for which
-// the algorithm was chosen. A bias must be aligned to 16 bytes, which the API cannot state: GPUs
-// have faulted on others. bf16 and f16 matrices with an odd leading dimension or an address that is
-// not a multiple of 4 are refused, though a GPU may accept them. With CUDA_HOST_IN_PLACE every
-// algorithm requires C at the address of D, as some algorithms of a GPU do.
+// It refuses whatever the documentation forbids, and operands or a workspace that differ from those
+// for which the algorithm was chosen. A bias must be aligned to 16 bytes, which the API cannot
+// state: GPUs have faulted on unaligned ones. bf16 and f16 matrices with an odd leading dimension
+// or an address that is not a multiple of 4 are refused, though a GPU may accept them. With
+// CUDA_HOST_IN_PLACE every algorithm requires C at the address of D, as some algorithms of a GPU
+// do.
 #include "cublasLt.h"
 
 #include <stdlib.h>

@@ -74,8 +74,8 @@ typedef struct cuda_host_stream *cudaStream_t;
 // Runs only the blocks at the corners of the grid.
 void cuda_host_launch_corners(dim3 grid, dim3 block, size_t dynamic,
                               const std::function<void()> &kernel);
-// Begins work on a stream. Fails if the stream belongs to another GPU than the current one
-// (cudaSetDevice), or is not ordered after all work begun before.
+// Begins work on a stream. Fails if the stream does not belong to the current GPU (cudaSetDevice),
+// or is not ordered after all work begun before.
 void cuda_host_begin(cudaStream_t stream);
 // True if the launch is valid. False for a grid or block that no GPU accepts, or for more dynamic
 // shared memory than this kernel was allowed (cudaFuncSetAttribute).
@@ -103,7 +103,7 @@ struct cuda_host_work {
     std::vector<std::vector<char>> arguments;
 };
 void cuda_host_submit_ptx(const cuda_host_work &work);
-bool cuda_ptx_wanted(void); // $CUDA_HOST_PTX is set, and this is no dry run
+bool cuda_ptx_wanted(void); // $CUDA_HOST_PTX is set, and this is not a dry run
 template <typename T> std::vector<char> cuda_host_bytes(T x)
 {
     const char *const from = reinterpret_cast<const char *>(&x);

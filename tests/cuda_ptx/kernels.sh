@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs tests/cuda/ while tests/cuda_ptx/ runs and checks the kernels' PTX: only the fast tests, or
-# with TEST_PTX=all also scripts and other orders of threads.
+# Runs tests/cuda/ while tests/cuda_ptx/ runs and checks the kernels' PTX: only the fast tests or,
+# with TEST_PTX=all, also scripts and different orders of threads.
 shopt -s nullglob
 export CUDA_HOST_PTX=$PWD/build/ptx
 build=$(dirname "$VLMSH") failed=0

@@ -47,7 +47,7 @@ unsigned warp_of(uint16_t who)
     return who & A_WARP ? who & ~A_WARP : who / LANES;
 }
 
-// What separates an earlier access from an access now by `who` of warp w: a barrier or program
+// What separates an earlier access from the current one by `who` of warp w: a barrier or program
 // order, a shuffle or product, or nothing.
 enum between { ORDER, COLLECTIVE, NOTHING };
 

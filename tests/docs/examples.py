@@ -69,7 +69,7 @@ def same(want, got, varies):
 
 
 def shortened(want, got):
-    """got, with "..." where want has it: what begins and ends it, and between them what is most alike."""
+    """got, shortened with "..." where want has it: keeps its beginning, its end, and in between the lines most like want's."""
     parts, place, out = [[]], 0, []
     for line in want:
         if line == "...": parts.append([])

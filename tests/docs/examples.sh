@@ -1,5 +1,5 @@
 # tests/docs/examples.sh -- the examples of the README and of docs/ print the text shown. UPDATE=1
-# replaces it by the real output: review the difference.
+# replaces it with the real output: review the difference.
 set -eu
 export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=2 # as for the recorded outputs
@@ -37,5 +37,5 @@ case $VLMSH in
     ;;
 esac
 python3 tests/docs/examples.py $documents
-# An example must not depend on a processor's rounding: other kernels print the same.
+# An example must not depend on a processor's rounding: different kernels print the same.
 VLMSH_ISA=base python3 tests/docs/examples.py README.md

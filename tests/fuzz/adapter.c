@@ -1,6 +1,7 @@
-// tests/fuzz/adapter.c -- any bytes as an adapter of a small model: adapter_config.json, a NUL
-// byte, then adapter_model.safetensors or, if the first part is empty, extra.safetensors. The
-// adapter is refused, or can be applied, measured and removed, and the model is unchanged.
+// tests/fuzz/adapter.c -- reads arbitrary bytes as an adapter of a small model:
+// adapter_config.json, a NUL byte, then adapter_model.safetensors or, if the first part is empty,
+// extra.safetensors. The adapter is refused, or can be applied, measured and removed, which leaves
+// the model unchanged.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-// tests/fuzz/calibration.c -- any bytes as a calibration, also as one that a method reads: the file
-// is refused, or its sums can be read, shown and added to themselves.
+// tests/fuzz/calibration.c -- reads arbitrary bytes as a calibration, directly and through the
+// settings of methods and probes. The file is refused, or its sums can be read, shown and added to
+// themselves.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

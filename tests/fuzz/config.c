@@ -1,6 +1,6 @@
-// tests/fuzz/config.c -- any bytes as the JSON files of a model folder: config.json, a NUL byte,
-// preprocessor_config.json, a NUL byte, generation_config.json. A family may refuse them; with
-// those that it accepts, it must be able to count a picture's tokens.
+// tests/fuzz/config.c -- reads arbitrary bytes as the JSON files of a model folder: config.json, a
+// NUL byte, preprocessor_config.json, a NUL byte, generation_config.json. A family may refuse them;
+// if it accepts them, it must be able to count a picture's tokens.
 #include <string.h>
 
 #include "core/model/families/family.h"

@@ -1,5 +1,5 @@
-// tests/fuzz/csv.c -- any bytes as a CSV file: a table that can be read is equal after it is
-// written and read again.
+// tests/fuzz/csv.c -- reads arbitrary bytes as a CSV file: a table that can be read is the same
+// after writing and reading it again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

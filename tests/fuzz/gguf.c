@@ -1,5 +1,5 @@
-// tests/fuzz/gguf.c -- any bytes as a GGUF file: it is refused, or keeps every promise of
-// core/files/gguf.h; also as a model, and as that model's encoder.
+// tests/fuzz/gguf.c -- reads arbitrary bytes as a GGUF file, which is refused or keeps every
+// promise of core/files/gguf.h. Also loads it as a model, and as that model's encoder.
 #include <stdlib.h>
 #include <string.h>
 

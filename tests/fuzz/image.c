@@ -1,6 +1,6 @@
-// tests/fuzz/image.c -- any bytes as a picture: it is refused with a message, or gives pixels that
-// can be read, flattened and resized. (This process decodes the picture itself, with the code that
-// runs in the child of core/picture/image_child.c.)
+// tests/fuzz/image.c -- reads arbitrary bytes as a picture: it is refused with a message, or gives
+// pixels that can be read, flattened and resized. (This process decodes the picture itself, with
+// the code that runs in the child of core/picture/image_child.c.)
 #include <stdlib.h>
 
 #include "core/picture/resize.h"

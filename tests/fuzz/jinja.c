@@ -1,5 +1,6 @@
-// tests/fuzz/jinja.c -- any bytes as a chat template, rendered with a conversation. After a NUL
-// byte follows JSON, whose members are more variables.
+// tests/fuzz/jinja.c -- reads arbitrary bytes as a chat template and renders it with a
+// conversation. After a NUL byte, the input may contain JSON, whose members are more variables. The
+// spans of the output must be in order and inside it.
 //
 // The bounds hold, and the spans of the text are in order and inside the text.
 #include <stdlib.h>

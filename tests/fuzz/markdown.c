@@ -1,4 +1,5 @@
-// tests/fuzz/markdown.c -- any text as an answer: rendered at any width, in the order of its bytes.
+// tests/fuzz/markdown.c -- renders arbitrary text as an answer at any width; the output keeps the
+// order of its bytes.
 #include <stdlib.h>
 #include <string.h>
 

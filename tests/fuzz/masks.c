@@ -1,4 +1,5 @@
-// tests/fuzz/masks.c -- any bytes as a file of positions: no picture listed in it may do harm.
+// tests/fuzz/masks.c -- reads arbitrary bytes as a file of positions: no picture listed in it may
+// do harm.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// tests/fuzz/parquet.c -- any bytes as a parquet file: it is refused, or every row can be read or
-// is refused, in any order, and all returned pointers are valid.
+// tests/fuzz/parquet.c -- reads arbitrary bytes as a parquet file. The file is refused; or each
+// row, in any order, can be read or is refused, and all returned pointers are valid.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

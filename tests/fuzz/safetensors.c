@@ -1,6 +1,6 @@
-// tests/fuzz/safetensors.c -- any bytes as a safetensors file: it is refused, or keeps every
-// promise of core/files/safetensors.h. With config.json in its metadata under "config", also as a
-// quantised folder.
+// tests/fuzz/safetensors.c -- reads arbitrary bytes as a safetensors file, which is refused or
+// keeps every promise of core/files/safetensors.h. If its metadata have config.json under "config",
+// also reads it as a folder of quantised weights.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void check(int promise)
     if (!promise) abort();
 }
 
-// Unpacks the matrices, as numbers and as they are kept.
+// Unpacks the matrices to numbers, and to the form in which they are kept.
 static void unpack(const struct safetensor *t)
 {
     const int64_t n = t->quantised ? t->shape[0] * t->shape[1] : 0;

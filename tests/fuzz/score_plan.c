@@ -1,5 +1,5 @@
-// tests/fuzz/score_plan.c -- plans of scores: sets, rows, lines that multiply rows, comparisons,
-// and the settings of rows (no folder is read).
+// tests/fuzz/score_plan.c -- parses arbitrary text as a plan of scores: sets, rows, lines that
+// multiply rows, comparisons, and the settings of rows. No folder is read.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// tests/fuzz/script.c -- scripts and lines: logical lines, arguments, variables (no command is
-// run).
+// tests/fuzz/script.c -- parses arbitrary bytes as a script and as lines: logical lines, arguments,
+// variables. No command is run.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// tests/fuzz/sessions.c -- any bytes as a session database: it is refused, or all its content can
-// be listed, read, exported and resumed, or is refused.
+// tests/fuzz/sessions.c -- opens arbitrary bytes as a session database. The database is refused; or
+// all its content can be listed, read, exported and resumed, or is refused.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// tests/fuzz/steer.c -- any bytes as a file of steering vectors, safetensors or GGUF: it is
-// refused, or can be described, added to a model's sum and copied to both formats.
+// tests/fuzz/steer.c -- reads arbitrary bytes as a file of steering vectors, safetensors or GGUF:
+// it is refused, or can be described, added to a model's sum and copied to both formats.
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// tests/fuzz/tokenizer.c -- any bytes as a tokenizer.json, with which a text is encoded and ids are
-// decoded.
+// tests/fuzz/tokenizer.c -- reads arbitrary bytes as a tokenizer.json, then encodes a text and
+// decodes ids with it.
 //
 // The input is the file, a line of "=", and the text.
 #include "tests/fuzz/tokens.h"

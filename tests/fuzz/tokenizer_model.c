@@ -1,5 +1,5 @@
-// tests/fuzz/tokenizer_model.c -- a tiktoken.model, a tokenizer.model and a merges.txt of any
-// bytes.
+// tests/fuzz/tokenizer_model.c -- reads arbitrary bytes as a tiktoken.model, a tokenizer.model and
+// a merges.txt.
 //
 // The input is tokenizer_config.json (whose "vocab" replaces the vocab.json beside a merges.txt), a
 // zero byte and the file, then a line of "=" and the text.

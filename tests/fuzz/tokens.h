@@ -1,4 +1,4 @@
-// tests/fuzz/tokens.h -- encodes a text and decodes ids with a tokenizer read from any bytes.
+// tests/fuzz/tokens.h -- encodes a text and decodes ids with a tokenizer read from arbitrary bytes.
 #ifndef TESTS_FUZZ_TOKENS_H
 #define TESTS_FUZZ_TOKENS_H
 

@@ -1,7 +1,6 @@
-// tests/fuzz/weight_cache.c -- any bytes as the beginning of a file of weights.cache, whose weights
-// are 0: the file is refused, or all weights of the model are in its memory. The file is in memory,
-// and this test skips the hash by which converted_use finds damage, because it would refuse all
-// inputs but one.
+// tests/fuzz/weight_cache.c -- reads arbitrary bytes as the start of a cached weight file (setting
+// weights.cache), padded with zeros. The file is refused, or every tensor of the model lies inside
+// it. Skips converted_use's hash check, which would refuse every input but one.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +10,12 @@
 #include "core/files/gguf.h"
 #include "core/model/converted.h"
 
-enum { WEIGHTS = 1 << 20 }; // more bytes than the file has
+enum { WEIGHTS = 1 << 20 }; // size of the padded file, enough for the model's weights
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-// The fingerprint in the corpus's first file: a fixed one, because a new way to compute
-// fingerprints would otherwise refuse that file.
+// The fingerprint in the corpus's first file. It is fixed, so that the corpus stays valid if
+// fingerprints are computed differently one day.
 static const char fingerprint[] =
     "b8aa49cd98ca9162d9caa52e3afb905cefa5d56dd7562c6e42f763145f59d4ec";
 
@@ -29,7 +28,7 @@ static const struct model *model_of(const struct gguf_kind *kind)
     return m;
 }
 
-// Makes the checkpoint read these weights.
+// Touches the weights of the checkpoint in f: a tensor outside the file crashes here.
 static void read_weights(const struct model *m, const struct gguf *f)
 {
     volatile unsigned sum = 0;

@@ -1,5 +1,5 @@
-// tests/fuzz/zipped.c -- any bytes as a ZIP archive: refused, or its files can be read or are
-// refused, and all returned bytes are valid.
+// tests/fuzz/zipped.c -- reads arbitrary bytes as a ZIP archive. The archive is refused; or each
+// file in it can be read or is refused, and all returned bytes are valid.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         free(data);
         free(whole);
     }
-    unlink(path); // the next archive is another file
+    unlink(path); // the next archive must be a new file
     return 0;
 }

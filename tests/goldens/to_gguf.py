@@ -170,7 +170,7 @@ def in_pairs(t, heads):
 
 
 def halved(t, heads, turned):
-    """First the even ones of each head's first numbers, whose neighbours RoPE rotates as pairs (for M-RoPE)."""
+    """Of each head's first `turned` numbers, moves the even ones before the odd ones, their partners in RoPE (for M-RoPE)."""
     d = t.shape[0] // heads
     order = list(range(0, turned, 2)) + list(range(1, turned, 2)) + list(range(turned, d))
     return t.rows([h * d + i for h in range(heads) for i in order])
@@ -435,7 +435,7 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
     v = whole["vision_config"]
     side = lambda x: x[0] if isinstance(x, list) else x
     width = v.get("embed_dim", v["hidden_size"])
-    ffn = whole["intermediate_size"] if kind == "qwen2_vl" else v["intermediate_size"]  # as the converter: a wrong one
+    ffn = whole["intermediate_size"] if kind == "qwen2_vl" else v["intermediate_size"]  # wrong for qwen2_vl, but as the converter writes it
     pairs = {"embedding_length": width, "feed_forward_length": ffn, "block_count": blocks,
              "attention.head_count": v.get("num_attention_heads") or v["num_heads"], "patch_size": side(v["patch_size"])}
     more = {"clip.has_vision_encoder": True}

@@ -80,7 +80,7 @@ static void check_bf16(const struct backend *b, const char *what, struct call *c
         if (memcmp(y.data, c->y.data, tensor_bytes(&y))) fail_msg("%s: bf16 keys", what);
     }
     if (memcmp(probs.data, c->probs.data, tensor_bytes(&probs)))
-        fail_msg("%s: probabilities of bf16 keys", what);
+        fail_msg("%s: the probabilities differ with bf16 keys", what);
     free(k.data);
     free(v.data);
     free(y.data);
@@ -103,7 +103,7 @@ static void check(const struct backend *b, struct shape s, enum ranges ranges,
     struct tensor *first = ranges == ALL ? NULL : &c.first, *last = ranges == ALL ? NULL : &c.last;
     assert_int_equal(b->attention(&c.y, &c.q, &c.k, &c.v, first, last, scale, NULL, mode), 0);
     close_check(what, c.y.data, y, tensor_count(&c.y), mode == MATMUL_BF16 ? 2e-2 : 3e-6, 0);
-    // Returning the probabilities, and other numbers of threads, change no bit.
+    // Neither returning the probabilities nor the number of threads changes a bit.
     struct tensor again = tensor_of(DTYPE_F32, 3, s.n, s.heads, s.dv);
     b->set_threads(1);
     assert_int_equal(b->attention(&again, &c.q, &c.k, &c.v, first, last, scale, &c.probs, mode), 0);
@@ -169,12 +169,10 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
         const int64_t row = s.heads * s.dv;
         const float *got = (float *)c.y.data + r * row;
         if (!seen && memcmp(got, (float *)plain.data + r * row, (size_t)row * sizeof *got))
-            fail_msg(
-                "%s: N %d P %d d %d, %d ranges %d bf16 %d mode %d: row %d meets %s %g, which it "
-                "does not "
-                "see",
-                b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)s.dv, (int)ranges, bf16,
-                (int)mode, (int)r, x < 3 ? "value" : "key", (double)strange[x % 3]);
+            fail_msg("%s: N %d P %d d %d, %d ranges %d bf16 %d mode %d: row %d depends on %s %g, "
+                     "which it does not see",
+                     b->describe(), (int)s.n, (int)s.p, (int)s.d, (int)s.dv, (int)ranges, bf16,
+                     (int)mode, (int)r, x < 3 ? "value" : "key", (double)strange[x % 3]);
         if (seen && x < 3) assert_false(isfinite(got[0]));
     }
     free(plain.data);

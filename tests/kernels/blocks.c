@@ -1,5 +1,5 @@
 // tests/kernels/blocks.c -- kernels/blocks.c against the values that the package gguf reads from
-// the same blocks (tests/goldens/blocks/make.py). A path as argument names another file of this
+// the same blocks (tests/goldens/blocks/make.py). An argument names a different file of the same
 // format.
 #include "kernels/blocks.h"
 
@@ -50,7 +50,7 @@ static void test_golden(void **state)
     fclose(f);
 }
 
-// The sizes of blocks are those in files.
+// Block sizes are those of the file formats.
 static void test_sizes(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// tests/kernels/blocks_pack.c -- quantizing and dequantizing: maximum and mean error, and values
+// tests/kernels/blocks_pack.c -- quantising and dequantising: maximum and mean error, and values
 // that must be exact.
 #include "kernels/blocks.h"
 #include "tests/kernels/close.h"
@@ -7,7 +7,7 @@ enum { N = 1 << 14 };
 
 static const enum dtype packed[] = { DTYPE_Q8_0, DTYPE_Q4_K, DTYPE_Q6_K };
 
-// Quantizes and dequantizes.
+// Quantises and dequantizes.
 static void there_and_back(float *to, const float *from, enum dtype dtype, int64_t n)
 {
     void *blocks = malloc(dtype_bytes(dtype, n));
@@ -37,7 +37,7 @@ static double relative_error(const float *x, const float *y, int64_t n)
     return sqrt(error / squares);
 }
 
-// The loss of normal values: llama.cpp's quantizer loses 0.00534, 0.0713 and 0.0177.
+// Bounds the relative error on normal values; llama.cpp's quantiser has 0.00534, 0.0713 and 0.0177.
 static void little_is_lost(void **state)
 {
     (void)state;
@@ -50,8 +50,8 @@ static void little_is_lost(void **state)
             there_and_back(y, x, packed[i], N);
             const double lost = relative_error(x, y, N);
             if (lost > most[i])
-                fail_msg("%s at %g: %.5f is lost", dtype_form(packed[i]).name, (double)scales[s],
-                         lost);
+                fail_msg("%s at %g: the relative error is %.5f", dtype_form(packed[i]).name,
+                         (double)scales[s], lost);
         }
     free(x);
     free(y);
@@ -89,7 +89,7 @@ static void rounding_error_is_bounded(void **state)
     }
 }
 
-// --- beside the plain scales ---------------------------------------------------------------------
+// --- against plain scales ------------------------------------------------------------------------
 
 static double to_half(double x)
 {
@@ -118,7 +118,7 @@ static void plain_q8_0(double *y, const float *x)
     }
 }
 
-// Quantizes groups of 32 with steps from their least value, or 0, to their largest.
+// Quantises groups of 32 with steps from their least value, or 0, to their largest.
 static void plain_q4_k(double *y, const float *x)
 {
     double scale[8], min[8], d = 0, m = 0;
@@ -153,8 +153,8 @@ static void plain_q6_k(double *y, const float *x)
     }
 }
 
-// The error that the quantizer minimises: squares, for q4_k and q6_k weighted by the root mean
-// square of the group + |x|.
+// The error that the quantiser minimises: squared, and for q4_k and q6_k weighted by the group's
+// root mean square + |x|.
 static double lost(enum dtype dtype, const float *x, double y, int i)
 {
     const int n = dtype == DTYPE_Q6_K ? 16 : 32;
@@ -199,7 +199,7 @@ static void never_worse_than_the_plain_scales(void **state)
                 theirs += lost(packed[t], x, z[i], i);
             }
             if (ours > theirs * (1 + 1e-5) + 1e-20)
-                fail_msg("%s, block %d: %g is lost, by the plain scales %g",
+                fail_msg("%s, block %d: the error is %g, with plain scales %g",
                          dtype_form(packed[t]).name, round, ours, theirs);
             sums[t][0] += round % 8 ? 0 : ours;
             sums[t][1] += round % 8 ? 0 : theirs;
@@ -208,7 +208,7 @@ static void never_worse_than_the_plain_scales(void **state)
     static const double most[] = { 0.80, 0.85, 0.85 }; // for normal values
     for (int t = 0; t < 3; t++)
         if (sums[t][0] > most[t] * sums[t][1])
-            fail_msg("%s: %.3f of what the plain scales lose", dtype_form(packed[t]).name,
+            fail_msg("%s: the error is %.3f of that with plain scales", dtype_form(packed[t]).name,
                      sums[t][0] / sums[t][1]);
 }
 
@@ -246,7 +246,7 @@ static void overflow_becomes_nan(void **state)
             there_and_back(y, x, packed[t], 256);
             bool finite = true;
             for (int i = 0; i < 256; i++) finite = finite && isfinite(y[i]);
-            if (finite) fail_msg("%s: 1e9 is finite afterwards", dtype_form(packed[t]).name);
+            if (finite) fail_msg("%s: 1e9 stays finite", dtype_form(packed[t]).name);
         }
 }
 

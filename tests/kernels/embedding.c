@@ -3,7 +3,7 @@
 #include "kernels/blocks.h"
 #include "tests/kernels/shapes.h"
 
-// Single rows of a quantized table, and the whole table.
+// Single rows of a quantised table, and the whole table.
 static void check_embedding_blocks(const struct backend *b, enum dtype dtype, int64_t d)
 {
     enum { VOCAB = 5, ROWS = 70 }; // the table is widened in several pieces

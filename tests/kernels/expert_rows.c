@@ -92,7 +92,7 @@ static struct tensor copy_of(const struct tensor *t)
 static struct tensor at_once(const struct backend *b, struct mixture *x, int mode, int threads)
 {
     struct tensor y = copy_of(&x->y);
-    // Rows of `each` begin at a cache line or not.
+    // The rows of `each` may or may not begin at a cache line.
     const size_t size = (size_t)(x->N * x->K * x->D) * sizeof(float);
     float *block = aligned_alloc(64, (size + 127) / 64 * 64);
     float *each = block + (threads == 2 ? 1 : 0);
@@ -170,7 +170,7 @@ static void test_same_bits(void **state)
             for (int threads = 1; threads <= 3; threads++) {
                 struct tensor got = at_once(b, x, mode, threads);
                 if (memcmp(got.data, want.data, tensor_bytes(&want)) != 0)
-                    fail_msg("%s, shape %d, mode %d, %d threads: other bits", b->describe(), s,
+                    fail_msg("%s, shape %d, mode %d, %d threads: bits differ", b->describe(), s,
                              mode, threads);
                 free(got.data);
             }

@@ -67,7 +67,7 @@ static void products(void **state)
                                       (enum matmul_mode)mode);
 }
 
-// Rows of quantized blocks: less than a run of 256 elements, a little more, several runs.
+// Rows of quantised blocks: less than a run of 256 elements, a little more, several runs.
 static void products_of_blocks(void **state)
 {
     static const int64_t small[] = { 32, 288, 2048 }, large[] = { 256, 768, 2048 };
@@ -82,7 +82,7 @@ static void products_of_blocks(void **state)
             }
 }
 
-// An infinite or NaN element makes the sums infinite or NaN, except those with rows of zeros.
+// An infinite or NaN element of x makes every sum infinite or NaN.
 static void not_finite(void **state)
 {
     (void)state;
@@ -96,7 +96,8 @@ static void not_finite(void **state)
             assert_int_equal(b->matmul(&y, &x, &w, NULL, MATMUL_F32), 0);
             for (int j = 0; j < 5; j++)
                 if (isfinite(((float *)y.data)[j]))
-                    fail_msg("%s, dtype %d: %g is lost", b->describe(), dtype, (double)numbers[i]);
+                    fail_msg("%s, dtype %d: sums stay finite despite %g", b->describe(), dtype,
+                             (double)numbers[i]);
             free(w.data);
             free(x.data);
             free(y.data);
@@ -131,7 +132,7 @@ static void check_attention(const struct backend *b, int64_t past, int64_t heads
             assert_int_equal(
                 b->attention(&one, &x, &some_k, &some_v, NULL, &ends, 0.3F, NULL, MATMUL_F32), 0);
             if (memcmp(one.data, to.data, tensor_bytes(&one)))
-                fail_msg("%s, %d/%d heads of %d behind %d keys%s: row %d of %d differs from the "
+                fail_msg("%s, %d/%d heads of %d after %d keys%s: row %d of %d differs from the "
                          "row alone",
                          b->describe(), (int)heads, (int)kv_heads, (int)d, (int)past,
                          bf16 ? " in bf16" : "", (int)i, (int)n);

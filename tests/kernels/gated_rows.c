@@ -79,7 +79,7 @@ static bool has_tiles(const struct backend *b)
     return strstr(b->describe(), "amx") != NULL;
 }
 
-// Without norm and residual sum, with the result in another tensor.
+// Checks an FFN without norm and residual sum, whose result goes to a separate tensor.
 static void check_alone(const struct backend *b, const struct ffn *f)
 {
     struct tensor y = copy_of(&f->h), want = copy_of(&f->h);
@@ -118,7 +118,7 @@ static void test_same_bits(void **state)
                 assert_int_equal(b->ffn_rows(&form), 0);
                 b->set_threads(0);
                 if (memcmp(h.data, want.data, tensor_bytes(&h)))
-                    fail_msg("%s: %d rows of %d, inner %d, bias %d, %d threads: other bits",
+                    fail_msg("%s: %d rows of %d, inner %d, bias %d, %d threads: bits differ",
                              b->describe(), (int)f.n, (int)f.D, (int)f.F, bias, threads);
                 free(h.data);
             }

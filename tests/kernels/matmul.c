@@ -129,8 +129,8 @@ static void test_shapes(void **state)
                 }
 }
 
-// Quantized blocks: rows of whole runs of 256 elements, shorter rows, and remainders that streams
-// of rows leave.
+// Quantised blocks: rows of whole runs of 256 elements, shorter rows, and rows left over when
+// several are read at a time.
 static void test_blocks(void **state)
 {
     (void)state;
@@ -205,7 +205,7 @@ static void test_blocks_extreme(void **state)
                     check_extreme(b, (enum dtype)dtype, byte[i], n, kind);
 }
 
-// A row of bf16 products has the bits that it has among many more rows, whichever kernels compute
+// A row's bf16 products have the same bits among few rows as among many, whichever kernels compute
 // the two cases (with AMX, few rows read weights in place).
 static void check_alone(const struct backend *b, int64_t few, int64_t many, int64_t k, int64_t m)
 {
@@ -217,8 +217,8 @@ static void check_alone(const struct backend *b, int64_t few, int64_t many, int6
     assert_int_equal(b->matmul(&y, &x, &w.t, &bias, MATMUL_BF16), 0);
     assert_int_equal(b->matmul(&alone, &some, &w.t, &bias, MATMUL_BF16), 0);
     if (memcmp(alone.data, y.data, tensor_bytes(&alone)))
-        fail_msg("%s: %d rows by [%d,%d] have other bits among %d", b->describe(), (int)few, (int)m,
-                 (int)k, (int)many);
+        fail_msg("%s: %d rows by [%d,%d] differ from the same rows among %d", b->describe(),
+                 (int)few, (int)m, (int)k, (int)many);
     free(x.data);
     free(y.data);
     free(alone.data);
@@ -259,7 +259,7 @@ static void test_packed_weights(void **state)
         assert_int_equal(b->matmul(&y, &x, &w.t, &bias, MATMUL_BF16), 0);
         assert_int_equal(b->matmul(&want, &x, &wide, &bias, MATMUL_BF16), 0);
         if (memcmp(y.data, want.data, tensor_bytes(&y)))
-            fail_msg("%s: [%d,%d] x [%d,%d] has other bits", b->describe(), (int)n, (int)k, (int)m,
+            fail_msg("%s: [%d,%d] x [%d,%d]: bits differ", b->describe(), (int)n, (int)k, (int)m,
                      (int)k);
         free(x.data);
         free(bias.data);
@@ -323,7 +323,7 @@ static void test_backward(void **state)
         }
 }
 
-// dx through quantized weights, whose columns are divided into panels that are smaller than blocks.
+// dx through quantised weights, whose columns are divided into panels that are smaller than blocks.
 static void test_backward_blocks(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static void test_no_rows(void **state)
     FOR_EACH_ISA(b) check(b, DTYPE_BF16, 0, 16, 16, false, MATMUL_F32);
 }
 
-// In bf16 mode both sides are rounded, which changes nothing if the values are bf16 already.
+// In bf16 mode both factors are rounded, which changes nothing if the values are bf16 already.
 static void test_bf16_exact(void **state)
 {
     (void)state;
@@ -396,8 +396,8 @@ static struct tensor run(const struct backend *b, enum dtype dtype, int64_t n, i
     return y;
 }
 
-// The bits depend neither on the number of threads nor, within few rows and within many, on the
-// number of rows.
+// The bits do not depend on the number of threads. Nor do they depend on the number of rows, as
+// long as all counts are few rows or all are many.
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -433,8 +433,8 @@ static void rows_of(const struct backend *b, struct tensor *y, const struct tens
         assert_int_equal(b->matmul(&to, &rows, w, NULL, MATMUL_BF16), 0);
 }
 
-// So many rows that their result exceeds the caches and that weights serve several blocks of rows:
-// the bits are those of a hundred rows at a time.
+// With so many rows, the result exceeds the caches, and weights serve several blocks of rows. The
+// bits are those of a hundred rows at a time.
 static void test_tall(void **state)
 {
     (void)state;
@@ -464,8 +464,8 @@ static void test_tall(void **state)
         }
 }
 
-// If fewer threads than requested run (here the inner region of two gets one), everything is still
-// computed.
+// If fewer threads run than requested (here the inner parallel region gets only one), everything is
+// still computed.
 static void test_missing_threads(void **state)
 {
     (void)state;

@@ -64,7 +64,7 @@ static struct packed_rows pack(const struct packed_ops *d, const struct tensor *
 static void check_bits(const char *what, int s, const struct tensor *a, const struct tensor *b)
 {
     if (memcmp(a->data, b->data, tensor_bytes(b)) != 0)
-        fail_msg("%s, shape %d: other bits", what, s);
+        fail_msg("%s, shape %d: bits differ", what, s);
 }
 
 // y = norm(x) w^T + bias.

@@ -69,7 +69,7 @@ static void check(const struct backend *b, const struct case_of *c, bool norm, i
         for (int64_t r = 0; r < c->n; r++) {
             const float *row = (float *)y[i].data + r * (c->M[i] + gap);
             if (memcmp(row, (float *)want.data + r * c->M[i], (size_t)c->M[i] * sizeof *row))
-                fail_msg("%s: row %d of %d, product %d, norm %d, %d threads: other bits",
+                fail_msg("%s: row %d of %d, product %d, norm %d, %d threads: bits differ",
                          b->describe(), (int)r, (int)c->n, i, norm, threads);
             for (int64_t k = c->M[i]; k < c->M[i] + gap; k++) assert_true(row[k] == BEFORE);
         }

@@ -89,7 +89,7 @@ def logits_there(model, sequences):
 
 
 def quantise_there(source, out, ftype, like=None):
-    """llama.cpp's quantiser; `like`: a file whose types its tensors shall have."""
+    """Runs llama.cpp's quantiser; `like`: a file whose types its tensors must have."""
     p = llama_cpp.llama_model_quantize_default_params()
     p.ftype, p.nthread = ftype, os.cpu_count()
     if like:
@@ -112,7 +112,7 @@ def types_of(path):
 
 
 def weight_errors(original, path):
-    """By type: the root of the mean square of what weights moved, of the weights'."""
+    """By type: the RMS error of the weights, relative to their RMS."""
     sums = {}
     source = {t.name: t for t in gguf.GGUFReader(original).tensors}
     for t in gguf.GGUFReader(path).tensors:

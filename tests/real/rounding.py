@@ -5,10 +5,10 @@
     rounding.py llama FILE.gguf IDS.npy OUT.npy            logits of llama.cpp (llama-cpp-python)
     rounding.py compare ORIGINAL.gguf FILE.gguf IDS.npy [LLAMA.npy]
 
-`compare` computes the logits of both files in transformers on dequantised weights (float32), and those of FILE once
-more with what enters each product rounded as llama.cpp does it by the type of the product's weights: beside blocks of
-32 (Q8_0) to 127ths of the largest of 32 numbers, that unit in f16; beside blocks of 256 (Q4_K, Q6_K) to 127ths of the
-largest of 256, with its sign turned. Written with transformers 5.23.0, torch 2.15.0, gguf 0.19.0 and llama-cpp-python 0.3.36.
+`compare` computes the logits of both files in transformers on dequantised weights (float32), and those of FILE
+again with the inputs of each product rounded as llama.cpp rounds them. For weights in blocks of 32 (Q8_0), it rounds to
+1/127 of the largest of 32 numbers, a unit stored in f16; for weights in blocks of 256 (Q4_K, Q6_K), to 1/127 of the
+largest of 256, with the opposite sign. Written with transformers 5.23.0, torch 2.15.0, gguf 0.19.0 and llama-cpp-python 0.3.36.
 """
 import os, re, sys
 import numpy as np
@@ -71,7 +71,7 @@ def logits(model, ids):
 
 
 def compare(name, a, b):
-    """KL(a || b) and the share of equal likeliest tokens; at how many of the others a hardly prefers its own."""
+    """Prints KL(a || b) and the share of positions with the same likeliest token; among the others, how many are close in a."""
     log = lambda x: x - x.max(1, keepdims=True) - np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
     la, lb = log(a), log(b)
     kl = (np.exp(la) * (la - lb)).sum(1)

@@ -1,6 +1,6 @@
 // tests/sessions/jobs.c -- sessions/jobs.c, job_run.c, job_sink.c, job_process.c, metrics.c: a
-// job's events are stored, the job stops on request and resumes, and every end of its process is
-// noticed.
+// job's events are stored, the job stops on request and resumes, and the end of its process is
+// noticed, however it ends.
 //
 // This program is also the job's process: "PROGRAM job run ID --db FILE" runs the job below.
 #include <errno.h>
@@ -165,7 +165,7 @@ static void await_step(struct store *s, int64_t id, double wanted)
     double step = 0;
     for (int i = 0; i < 4000; i++, nap())
         if (state_of(s, id, &step, NULL) == STATE_RUNNING && step >= wanted) return;
-    fail_msg("step %g never came, only %g", wanted, step);
+    fail_msg("step %g was not reached, only %g", wanted, step);
 }
 
 // A job's process is not a child of this test, so it cannot be waited for.
@@ -311,8 +311,7 @@ static void a_killed_job_is_interrupted_and_resumes(void **state)
     assert_true(step >= 33);
     start(s, id);
     await(s, id, STATE_DONE);
-    // The killed process reported it, and so did the next one after its checkpoint; it is stored
-    // once.
+    // Steps after the last checkpoint were reported by both processes, and are stored once.
     assert_logged(s, id, "0, top_k 7");
     assert_curve(s, id, 120);
     store_close(s);
@@ -346,8 +345,8 @@ static void a_cancelled_job_ends(void **state)
     store_close(s);
 }
 
-// The folder of a running job is removed: it is made again, and requests reach the process within a
-// step.
+// If the folder of a running job is removed, its process recreates it, and still receives requests
+// within a step.
 static void a_job_without_a_folder_is_reached(void **state)
 {
     struct err err = { 0 };
@@ -371,8 +370,8 @@ static void a_job_without_a_folder_is_reached(void **state)
     store_close(s);
 }
 
-// A database was removed, but not the folders of its jobs: a new job with the same number uses none
-// of their files, and moves no folder that a process still uses.
+// If a database was removed, but not the folders of its jobs, a new job with the same number uses
+// none of their files, and moves no folder that a process still uses.
 static void a_former_databases_folder_is_left_alone(void **state)
 {
     struct err err = { 0 };
@@ -410,7 +409,8 @@ static void a_former_databases_folder_is_left_alone(void **state)
     store_close(s);
 }
 
-// Cancelled or deleted by a shell that sees no lock: the process ends and leaves no files.
+// If a shell that sees no lock cancels or deletes a job, the job's process ends and leaves no
+// files.
 static void a_job_without_a_lock_is_reached(void **state)
 {
     struct err err = { 0 };
@@ -467,8 +467,8 @@ static void a_foreign_folder_is_kept(void **state)
     store_close(s);
 }
 
-// A state of a later version is shown, and the job is neither resumed nor deleted while its process
-// runs.
+// A state that a newer version wrote is named in the message, and the job is neither resumed nor
+// deleted while its process runs.
 static void an_unknown_state_is_shown(void **state)
 {
     struct err err = { 0 };
@@ -509,8 +509,8 @@ static void a_cancelled_step_ends(void **state)
     store_close(s);
 }
 
-// The pid of a job's process may have been reused when a signal is sent. Any signal would kill this
-// process.
+// By the time a signal is sent, the job's pid may belong to another process. Here, any signal would
+// kill the child.
 static void querying_a_job_sends_no_signal(void **state)
 {
     struct store *s = open_store();
@@ -568,7 +568,7 @@ static void a_failed_job_says_why(void **state)
     store_close(s);
 }
 
-// The job's process dies and leaves only its last message.
+// A job's process that dies leaves only its last message.
 static void an_interrupted_job_says_why(void **state)
 {
     struct store *s = open_store();
@@ -626,7 +626,7 @@ static void a_job_that_cannot_start_says_why(void **state)
     store_close(s);
 }
 
-// While another program locks the database, events wait; if it takes too long, the job fails.
+// Events wait while the database rejects writes; after `patience`, the job fails.
 static void a_lost_database_fails_the_job(void **state)
 {
     struct store *s = open_store(), *job = open_store();
@@ -666,21 +666,21 @@ static void a_lost_database_does_not_hide_the_reason(void **state)
         assert_int_equal(run_in(job, id, 0.3, &err), -1);
         store_close(job);
         assert_contains(err.text, "no room");
-        // As if its start had been some time ago.
+        // Pretends that it was started 30 s earlier.
         if (!begun) sqlite3_exec(s->db, "UPDATE jobs SET asked = asked - 30", NULL, NULL, NULL);
         assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
         assert_contains(message, "no room");
         free(message);
         assert_int_equal(run_here(database, id, 0, &err), STATE_DONE);
     }
-    // The same if the database cannot be opened.
+    // The same holds if the database cannot be opened.
     const int64_t id = add(s, "count", "3", "1", NULL);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
-    err_set(&err, "it is no database");
+    err_set(&err, "it is not a database");
     job_start_error_report(database, id, &err);
     sqlite3_exec(s->db, "UPDATE jobs SET asked = asked - 30", NULL, NULL, NULL);
     assert_int_equal(state_of(s, id, NULL, &message), STATE_INTERRUPTED);
-    assert_string_equal(message, "it is no database");
+    assert_string_equal(message, "it is not a database");
     free(message);
     store_close(s);
 }

@@ -255,7 +255,8 @@ static void test_made_in_f32(void **state)
     end_program(&a);
 }
 
-// The same if the arithmetic changes in the middle of an answer.
+// If the arithmetic changes in the middle of an answer, the script changes it there, too, and names
+// it instead of auto.
 static void test_changed_in_an_answer(void **state)
 {
     const struct backend with = cpu_that(true);

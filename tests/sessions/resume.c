@@ -241,8 +241,8 @@ static void test_use_begins(void **state)
     store_close(s);
 }
 
-// The same weights in another place are used without a notice. Other weights in the same place: a
-// notice says so, and the ids are dropped.
+// The same weights in another place are used without a notice. If the weights in the same place
+// differ, a notice says so, and the ids are dropped.
 static void test_models(void **state)
 {
     struct engine e;
@@ -333,7 +333,7 @@ static void test_hashed_later(void **state)
     }
 }
 
-// Answers of earlier models than the last one are text; raw messages lose their ids.
+// Answers of all models but the last become text; raw messages lose their ids.
 static void test_model_changed(void **state)
 {
     static const int32_t ids[] = { 1, 2 };

@@ -149,7 +149,7 @@ static void test_pictures(void **state)
     store_close(s);
 }
 
-// kill -9 after the question: the question is stored, the unfinished answer is not.
+// After kill -9 during an answer, the question is stored, the unfinished answer is not.
 static void test_killed(void **state)
 {
     int ready[2];
@@ -180,7 +180,7 @@ static void test_killed(void **state)
     store_close(s);
 }
 
-// Killed inside the transaction: none of it is stored.
+// If the program is killed inside a transaction, none of it is stored.
 static void test_killed_writing(void **state)
 {
     int ready[2];
@@ -407,8 +407,8 @@ static void test_finish_full_disk(void **state)
     store_close(s);
 }
 
-// The same if the session was ended meanwhile and others have begun: one script per session, except
-// for the session that was stored completely.
+// If several sessions have turns that are not stored, each gets a script; a session that was stored
+// completely gets none.
 static void test_finish_several(void **state)
 {
     struct err err = { 0 };
@@ -474,7 +474,7 @@ static void test_finish_nowhere(void **state)
     store_close(s);
 }
 
-// The file is removed or replaced: the next turn reports it, and the script holds the whole
+// If the file is removed or replaced, the next turn reports it, and the script holds the whole
 // session. The log of the new file contains nothing of the old one.
 static void removed_or_replaced(bool replaced)
 {
@@ -519,7 +519,7 @@ static void test_replaced(void **state)
     removed_or_replaced(true);
 }
 
-// The file is restored before the program ends: nothing was lost.
+// If the file is restored before the program ends, nothing is lost.
 static void test_put_back(void **state)
 {
     struct err err = { 0 };
@@ -539,7 +539,7 @@ static void test_put_back(void **state)
     free(aside);
 }
 
-// Only data stored earlier are lost: this is reported at the end.
+// If only data stored earlier are lost, the program reports this at its end.
 static void test_removed_at_the_end(void **state)
 {
     struct err err = { 0 };

@@ -209,7 +209,7 @@ static void think(const struct toy_tensor *w, double *h)
     for (int x = 0; x < TOY_WIDTH; x++) h[x] += y[x];
 }
 
-// Replaces the change of the rows since `before` by zeros, or by its mean over the rows.
+// Replaces the change in the rows since `before` with zeros, or with its mean over the rows.
 static void replace(double (*h)[TOY_WIDTH], double (*before)[TOY_WIDTH], int64_t n, bool mean)
 {
     for (int x = 0; x < TOY_WIDTH; x++) {

@@ -36,7 +36,7 @@ struct naive_cut {
     const bool *from, *to; // [n]; NULL: no attention is cut
     int head;
     int layers; // cuts only in the first `layers`; 0: in all
-    // Removes the output of a part (head, FFN or layer) of layer `layer`, or replaces it by its
+    // Removes the output of a part (head, FFN or layer) of layer `layer`, or replaces it with its
     // mean over all rows.
     enum naive_part { NAIVE_NONE, NAIVE_HEAD, NAIVE_FFN, NAIVE_LAYER } part;
     int layer;

@@ -52,13 +52,13 @@ for number, line in enumerate(open(sys.argv[1]), 1):
     for name, value in e.items():
         if name not in kind["properties"]: sys.exit("line %d: '%s' is not in the schema: %s" % (number, name, line))
         if name not in ("event", "request") and not fits(value, kind["properties"][name]):
-            sys.exit("line %d: '%s' has another type: %s" % (number, name, line))
+            sys.exit("line %d: '%s' has the wrong type: %s" % (number, name, line))
     seen.add(e["event"])
     if e["event"] == "done": requests.append(e.get("request", "none"))
     if e["event"] == "progress" and not requests and begun: continue # progress of the model loaded at the start
     # Events between two `done` belong to one line.
     if begun: request = e.get("request", "none")
-    if e.get("request", "none") != request: sys.exit("line %d: another request: %s" % (number, line))
+    if e.get("request", "none") != request: sys.exit("line %d: the request differs: %s" % (number, line))
     begun = e["event"] == "done"
 
 want = [1, "two", None, [4], 5, 6] + ["none"] * 17 + [9]

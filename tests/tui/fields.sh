@@ -34,7 +34,7 @@ keys d
 wait_for 'sample.temperature = 0$' 'the field is still open'
 keys Escape; sleep 0.2
 
-# The same for the search of the conversation.
+# The same holds for the search in the conversation.
 keys F2 /
 wait_for 'Esc: cancel  Enter: accept'
 paste 'question'

@@ -39,7 +39,7 @@ same "lines" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scen
 cp -r demo/model "$work/run"
 same "a folder of that name" "$(cd "$work" && vlmsh run ./run --image "$root/$scene" -p 'Where is the red circle?' 2>/dev/null)" middle
 
-# --no-session saves neither the conversation nor its measurements, but presets.
+# --no-session saves neither the conversation nor its measurements, but still saves presets.
 lines() { printf '%s\n' "$@" | vlmsh --db "$work/unsaved.db" demo/model --json --no-session >"$work/events"; }
 lines "/image $scene" 'Where is the red circle?' /norms '/preset save mine sample.*' /session '/session export x.md'
 check "answered" 'select(.event == "answer").text' ' middle'

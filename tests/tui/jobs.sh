@@ -1,6 +1,6 @@
-# tests/tui/jobs.sh -- the full screen: starts and watches a job, pauses and cancels it by keys; leaves
-# a session and resumes it by the picker, with its draft although the program was killed; compares two
-# answers and goes back; sets a value with spaces in the middle of an answer.
+# tests/tui/jobs.sh -- the full screen: starts and watches a job, pauses and cancels it with keys;
+# leaves a session and resumes it in the picker, with its draft although the program was killed;
+# compares two answers and goes back; sets a value with spaces in the middle of an answer.
 set -eu
 . tests/tui/tmux.bash
 . tests/processes.bash
@@ -112,7 +112,7 @@ for _ in $(seq 100); do # the answer may be longer than the screen
     keys PageUp
     sleep 0.1
 done
-shown 'a slow question' || fail 'the conversation is not there'
+shown 'a slow question' || fail 'the conversation is missing'
 wait_for 'vlmsh> typed and never sent' 'the draft is lost'
 keys C-c
 keys F10

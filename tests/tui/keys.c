@@ -292,7 +292,8 @@ static void test_actions_known(void **state)
         if (!strcmp(row->context, "pager") && pager_act(v, row->command)) continue;
         const bool known = (panel && panel->act(v, row->command) != PANEL_IGNORED) ||
                            screen_action_known(row->command);
-        if (!known) fail_msg("nobody knows '%s' of %s %s", row->command, row->context, row->key);
+        if (!known)
+            fail_msg("nothing implements '%s' of %s %s", row->command, row->context, row->key);
     }
     view_free(v);
 }

@@ -1,6 +1,6 @@
 # tests/tui/left.sh -- the time left for long work, on the status line (a comparison and a
-# measurement over a data set) and in the panel of jobs (a training). It disappears when the work
-# ends.
+# measurement over a data set) and in the panel of jobs (a training run). It disappears when the
+# work ends.
 set -eu
 . tests/tui/tmux.bash
 "$VLMSH" scenes 60 "$work/world" --seed 5 --kind yesno >/dev/null

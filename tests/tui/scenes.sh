@@ -16,7 +16,7 @@ grep -q 'world 5 (of 0 to 15)' "$work/out" || fail "the world: $(cat "$work/out"
 same "pictures" "$(ls "$work/a/pictures" | wc -l)" 30
 same "nothing half written" "$(find "$work/a" -name '*.part')" ""
 run 0 scenes --seed=5 30 "$work/b"
-diff -r "$work/a" "$work/b" >/dev/null || fail "the same seed gives another world"
+diff -r "$work/a" "$work/b" >/dev/null || fail "the same seed gives a different world"
 for f in "$work"/a/*.json; do
     jq -e 'all(.[]; .id and .image and .kind and .metric and (.conversations | length >= 2))' "$f" \
         >/dev/null || fail "$f"

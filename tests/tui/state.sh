@@ -50,7 +50,7 @@ line '/get sample.seed'
 line /images
 keys C-l
 sleep 0.3
-[ "$(tmux capture-pane -p | grep -c '‹')" -lt "$(tmux capture-pane -p | grep -c '›')" ] || fail 'a later table is scrolled as the first'
+[ "$(tmux capture-pane -p | grep -c '‹')" -lt "$(tmux capture-pane -p | grep -c '›')" ] || fail 'a later table is scrolled like the first'
 line '/image --clear'
 line /clear
 wait_gone '›'

@@ -102,7 +102,7 @@ err 'cannot write the output: No space left'
 timeout 100 "$VLMSH" help >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure of help too"
 err 'cannot write the output: No space left'
-# The same while the model loads.
+# The same holds while the model loads.
 timeout 100 "$VLMSH" $model --json </dev/null >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a full device is a failure of a dialogue"
 err 'cannot write the output: No space left'

@@ -53,7 +53,7 @@ class Terminal:
             pass
 
     def read(self, seconds):
-        """Reads output for at most so many seconds, after writing queued input; False at the end."""
+        """Reads output for at most that many seconds, after writing queued input; False at the end."""
         if self.typed:
             self.send("")
         if not select.select([self.fd], [], [], seconds)[0]:

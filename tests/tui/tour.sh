@@ -7,7 +7,7 @@ set -eu
 shell_at 140 50 screen-256color "TMPDIR=$work"
 line "'$VLMSH' --db '$work/db'"
 wait_for 'demo model, trained on'
-shown 'HuggingFaceTB/SmolVLM-256M-Instruct --exclude' || fail 'no word of a real model'
+shown 'HuggingFaceTB/SmolVLM-256M-Instruct --exclude' || fail 'the greeting names no real model'
 shown '\.\./' && fail 'the path of the demo model contains ../'
 line '/tour'
 wait_for 'step 1 of 14'

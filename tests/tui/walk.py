@@ -232,7 +232,7 @@ PASTES = ["\x1b[200~two lines\nof a pasted text\x1b[201~", "\x1b[200~" + "a long
 SIZES = [(24, 80), (40, 120), (36, 120), (50, 150), (30, 100), (60, 200), (40, 120), (15, 40)]
 
 
-# Steps that once broke pictures: rows that scroll beside one, other layouts, other graphics.
+# Steps that once broke pictures: rows that scroll beside one, and changes of layout and graphics.
 FIRST = [["\x1bOR"], ["o"], ["\x1b", None], ["/attention --layer all --figure %s/q.png\r"], ["\x1b[18~"], ["\x1b[18~"], ["\x1b[18~"],
          ["\x1b[18~"], ["\x1b[18~"], ["/compare off | prune.score=contribution prune.layer=1 What is it?\r"], ["\x1b[18~"], ["/clear\r"], ["/image " + PICTURES + "wide.png What is this?\r"], ["/set screen.layout auto\r"]]
 FIRST += [["/set screen.%s\r" % setting] for layout in ("maps", "compare", "workbench")

@@ -1,7 +1,7 @@
 // tests/bench/gpu/model.c -- a whole model on the GPU: loading from the page cache, prefill,
 // tokens; each against its limit, measured in the same run. Prints a Markdown table.
 //
-//   model FOLDER [ROWS...]     prefills of so many rows (default 640 4096)
+//   model FOLDER [ROWS...]     prefill lengths in rows (default 640 4096)
 //
 // The goals are those for the decoders of LLaVA-1.5-7B and Llama-3.2-3B on an H200.
 //
@@ -141,7 +141,7 @@ static void show_tokens(struct bench *b, double copy)
     }
     // The median, because some tokens make a recording.
     const double middle = median_of(s, TOKENS), bytes = token_bytes(b, past + TOKENS / 2);
-    printf("| token behind %d | %.3f ms, %.0f GB/s | a copy, %.0f GB/s | %.0f%% | 85%% |\n",
+    printf("| token after %d | %.3f ms, %.0f GB/s | a copy, %.0f GB/s | %.0f%% | 85%% |\n",
            (int)past, middle * 1e3, bytes / middle * 1e-9, copy * 1e-9,
            100 * bytes / middle / copy);
     gpu_note("token", past, middle);

@@ -8,9 +8,9 @@ run. Prints a Markdown table, line by line.
 --peer PYTHON is an interpreter with torch and transformers; without it only vlmsh is measured. A failed
 measurement gives a line with the reason, and the rest continues.
 
-Training is a job, as /train starts it, on scenes that the program draws: 128 tokens of text behind
-the picture of each sample, checkpointing on (or host), steps 3 and later. Memory is what the first GPU's
-driver (NVML) counts more than before, 20 times a second: contexts, libraries and what an allocator
+Training is a job, as /train starts it, on scenes that the program draws: 128 tokens of text after
+the picture of each sample, checkpointing on (or host), steps 3 and later. Memory is the largest increase of
+the first GPU's used memory, which NVML reports 20 times a second: contexts, libraries and what an allocator
 holds are counted on both sides. The shell that starts the job has exited by then."""
 import argparse, collections, contextlib, ctypes, json, os, signal, sqlite3, statistics, subprocess, sys, tempfile, threading
 
@@ -90,7 +90,7 @@ def milliseconds(s):
 # --- chat ------------------------------------------------------------------------------------------
 
 def answers(n):
-    """(prefill, a token) in seconds behind n tokens: the last of three answers."""
+    """(prefill, a token) in seconds after n tokens: the last of three answers."""
     ids = " ".join(str(100 + i * 7919 % 20000 % 300) for i in range(n))
     again = ["/clear", f"/raw {ids}"]
     # With 4096 tokens in the cache, the context exceeds the 7B model's limit; its weights are
@@ -114,15 +114,15 @@ def chat():
             prefill, token = answers(n)
             first = theirs.get(f"prefill.{n}", [None])[0]
             beside(f"prefill of {n} tokens", prefill, first, milliseconds, "1.3" if n < 2048 else "1.0")
-            beside(f"token behind {n}", token, theirs.get(f"token.{n}", [None])[0], milliseconds, "4")
+            beside(f"token after {n}", token, theirs.get(f"token.{n}", [None])[0], milliseconds, "4")
             if f"token.{n}" in static:
-                beside(f"token behind {n}, transformers with a static cache, compiled", token, static[f"token.{n}"][0], milliseconds, "")
+                beside(f"token after {n}, transformers with a static cache, compiled", token, static[f"token.{n}"][0], milliseconds, "")
 
 
 # --- training --------------------------------------------------------------------------------------
 
 class Memory:
-    """Bytes of the first GPU in use beyond those at the beginning, at most. None: not known."""
+    """The largest increase of the first GPU's used memory, in bytes. None: not known."""
 
     class Info(ctypes.Structure):
         _fields_ = [(x, ctypes.c_ulonglong) for x in ("total", "free", "used")]
@@ -216,7 +216,7 @@ known = {}  # measurements of transformers, by method and batch
 
 
 def peers_training(rows, answer, method, batch):
-    """(what it noted, bytes at most), measured once."""
+    """(the peer's numbers, bytes at most), measured once."""
     if (method, batch) not in known:
         known[method, batch] = {}, None
         with attempt(f"transformers, {method}, batch {batch}"):

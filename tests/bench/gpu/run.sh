@@ -114,7 +114,7 @@ measure_part() {
         ;;
     products | attention) measure "$build/$here/$1" $by ;;
     *)
-        echo "'$1' is no part of $all"
+        echo "'$1' is not one of: $all"
         return 1
         ;;
     esac

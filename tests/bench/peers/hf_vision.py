@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Seconds of the vision encoder of transformers, of a folder's published shape, with random weights.
+"""Times the vision encoder of transformers in the shape of a folder's config, with random weights.
 
-Of a picture of WIDTHxHEIGHT at native resolution, or of --tiles tiles. Qwen2.5-VL's and GLM-4.1V's
+The input is a picture of WIDTHxHEIGHT at native resolution, or --tiles tiles. Qwen2.5-VL's and GLM-4.1V's
 classes include the merger, the others have no projector (1 to 2% of the work)."""
 import argparse, json, time, torch
 import transformers as hf

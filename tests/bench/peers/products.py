@@ -3,8 +3,8 @@
 
   products.py llama=576x2048x8192:32,576x8192x2048:16 kimi=...     ROWSxINNERxCOLUMNS:TIMES
 
-Each product has weights of its own as often as they fit into --memory MB, so that they come from
-memory as a model's do. The best of --rounds."""
+Repetitions of a product use different weights, as many as fit into --memory MB, so that they come from
+memory as a model's do. Prints the best of --rounds."""
 import argparse, time, torch
 
 ap = argparse.ArgumentParser()

@@ -1,6 +1,6 @@
 // tests/core/adapter/adapter.c -- core/adapter/adapter_read.c, adapter_write.c and adapters.c:
-// PEFT's folders give PEFT's logits, removing an adapter restores the model bit for bit, written
-// folders are read back equal.
+// PEFT's folders give PEFT's logits, removing an adapter restores the model bit for bit, and
+// written folders are read back unchanged.
 #include "tests/core/adapter/adapter.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/adapter/adapters.h"
@@ -494,7 +494,7 @@ static void switching_acts_at_once_and_failure_changes_nothing(void **state)
     assert_int_equal(h.computed, h.prompt);
     assert_int_equal(engine_set(e, "adapter", "no/such", &err), -1);
     assert_string_equal(settings_text(engine_settings(e), "adapter"), LORA);
-    // The adapter in use: nothing is computed again.
+    // Setting the adapter that is already in use computes nothing again.
     must(engine_set(e, "adapter", LORA, &err), &err);
     must(engine_regenerate(e, &err), &err);
     expect_ids(&h, "adapter.lora.gen_ids");

@@ -34,10 +34,10 @@ static void rows_mark_settings_that_change_answers(void **state)
         if (!strcmp(row->key, "image.boxes")) continue;      // reads boxes of the same answer
         for (size_t k = 0; k < sizeof changing / sizeof *changing; k++)
             if (!strncmp(row->key, changing[k], strlen(changing[k])) && row->stale < STALE_NEXT)
-                fail_msg("%s changes answers", row->key);
+                fail_msg("%s must be marked as changing answers", row->key);
         for (size_t k = 0; k < sizeof leaving / sizeof *leaving; k++)
             if (!strncmp(row->key, leaving[k], strlen(leaving[k])) && row->stale >= STALE_NEXT)
-                fail_msg("%s changes no answer", row->key);
+                fail_msg("%s must not be marked as changing answers", row->key);
     }
 }
 
@@ -69,7 +69,7 @@ static void only_relevant_settings_are_recorded(void **state)
     struct provenance first = of(&g, STALE_NEXT);
     assert_string_equal(provenance_value(&first, "model"),
                         engine_model(g.engine)->checkpoint->fingerprint);
-    // "auto" as resolved here.
+    // Values `auto` are recorded as resolved on this device.
     assert_non_null(provenance_value(&first, "compute.matmul"));
     assert_string_not_equal(provenance_value(&first, "compute.matmul"), "auto");
     assert_non_null(provenance_value(&first, "kv.dtype"));
@@ -94,7 +94,7 @@ static void only_relevant_settings_are_recorded(void **state)
     assert_string_equal(err.text, "prune.score was off, now uniform");
     assert_int_equal(provenance_same(&now, &first, &err), -1);
     assert_string_equal(err.text, "prune.score was uniform, now off");
-    // Written as JSON and read back; everything but the model fits on a line.
+    // The record survives JSON; provenance_state() gives all of it but the model on one line.
     cJSON *json = cJSON_CreateObject();
     struct provenance back;
     assert_false(provenance_get(&back, json));

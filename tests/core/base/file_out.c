@@ -31,7 +31,7 @@ static void holds(const char *path, const char *want)
 {
     char text[64] = "";
     FILE *f = fopen(path, "r");
-    if (!f) fail_msg("'%s' is not there", path);
+    if (!f) fail_msg("'%s' cannot be opened", path);
     const size_t n = fread(text, 1, sizeof text - 1, f);
     text[n] = 0;
     fclose(f);
@@ -94,7 +94,7 @@ static void devices_are_written_to(void **state)
     assert_true(S_ISCHR(st.st_mode));
 }
 
-// /dev/stdout may be a plain file: output is inserted into the program's other output.
+// /dev/stdout may be a plain file: the output is added to what the program prints, in order.
 static void standard_output_is_not_truncated(void **state)
 {
     struct err err = { 0 };
@@ -223,8 +223,8 @@ static void models_and_databases_stay(void **state)
     file_out_force(false);
 }
 
-// Replaces the C library's umask and counts calls, which would change the permissions of other
-// threads' files.
+// Replaces the C library's umask to count calls: each would change the permissions of files that
+// other threads create.
 static int masks;
 mode_t umask(mode_t mask)
 {

@@ -42,7 +42,7 @@ static void deviations_over_samples(void **state)
     for (int i = 0; i < 4; i++) {
         struct results r = { 0 };
         struct result_table *t = results_table(&r, "t", "key|a|b");
-        // Missing in one sample, so that rows have other positions.
+        // One sample lacks this row, so that the later rows' positions differ.
         if (i) result_row(t, "early")[0] = i;
         result_row(t, "x")[0] = 1e9 + (i % 2);
         if (i == 2) t->rows[1].value[1] = 7;

@@ -23,7 +23,7 @@ static const char first[] =
     "{\"name\":\"weights\",\"value\":1234567,\"unit\":\"tensors\"},"
     "{\"name\":\"loss\",\"value\":null,\"unit\":\"\"}]}],"
     "\"figures\":[{\"title\":\"F\",\"text\":\"T\",\"svg\":\"<svg onload='x'/>\"}]}]}]}";
-// Another device, verdict and number; all other texts are equal.
+// Differs from the first record in device, verdict and number only.
 static const char second[] =
     "{\"format\":\"vlmsh checkup 1\",\"program\":\"vlmsh 1\",\"machine\":{\"device\":\"gpu\","
     "\"memory GiB\":8},\"quick\":false,\"models\":[{\"name\":\"a<b>\",\"family\":\"llava\","

@@ -376,7 +376,7 @@ static void test_special(void **state)
     check_special("qwen2.5-vl", "plain", "<|box_start|>");
 }
 
-// A picture's token in a text without a picture.
+// Text from a data set that spells a picture's token is refused; typed text may spell it.
 static void test_spelled_picture(void **state)
 {
     struct fixture f = open_model("qwen2.5-vl");

@@ -52,7 +52,8 @@ static void ninths_of_the_picture(void **state)
     says(&h, NULL, "");
 }
 
-// A map of the right half of the picture, a tile: the ninths are those of the whole picture.
+// The map of a tile that covers the picture's right half: the ninths are those of the whole
+// picture.
 static void tiles_and_objects(void **state)
 {
     float v[SIDE * SIDE];

@@ -126,7 +126,7 @@ static bool same(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
     return a_bytes == b_bytes && !memcmp(a, b, a_bytes);
 }
 
-// auto has the bits of the arithmetic it means; two arithmetics give different bits.
+// auto gives the bits of the arithmetic that it resolves to; two arithmetics give different bits.
 static void check_auto(const char *model, enum dtype dtype)
 {
     struct settings *s = settings_new();
@@ -164,7 +164,8 @@ static void a_change_is_a_fresh_run(void **state)
     for (int i = 0; i < 2; i++) {
         set(&g, to[i]);
         char *now = computed(&g, true, &bytes), *wanted = fresh(g.name, to[i], &wanted_bytes);
-        if (!same(now, bytes, wanted, wanted_bytes)) fail_msg("after a change to %s", to[i]);
+        if (!same(now, bytes, wanted, wanted_bytes))
+            fail_msg("results differ after a change to %s", to[i]);
         free(now);
         free(wanted);
     }

@@ -129,7 +129,7 @@ static void apply(struct settings *s, const struct preset *p, const struct model
     preset_values_release(&v);
 }
 
-// Settings of training equal those in `trained`.
+// Expects a's settings to equal b's, and those of training to equal `trained`'s.
 static void check_same(const struct settings *a, const struct settings *b,
                        const struct settings *trained, const char *what)
 {
@@ -142,8 +142,8 @@ static void check_same(const struct settings *a, const struct settings *b,
     }
 }
 
-// A recipe after any other one equals the recipe alone. A recipe for the chat leaves the settings
-// of training unchanged.
+// Applying a recipe after any other equals applying it alone. A recipe for the chat leaves the
+// settings of training unchanged.
 static void recipes_do_not_affect_later_ones(void **state)
 {
     const struct model m = model_of("llava", 32, 4096, 11008);

@@ -55,7 +55,7 @@ static struct change dependent[] = {
 };
 enum { DEPENDENT = sizeof dependent / sizeof *dependent };
 
-// A folder with parameters of IRA, which `dependent` names; the caller removes it by
+// A folder with parameters of IRA, which `dependent` names; the caller removes it with
 // scratch_remove.
 static char *trained(const struct golden *g)
 {
@@ -284,7 +284,7 @@ static void valid_settings_are_restored(void **state)
     end(&g, &said);
 }
 
-// Values that do not fit each other may be set one by one, and others with them.
+// Values that contradict each other may be set one by one, and do not block other settings.
 static void inconsistent_values_block_no_other_change(void **state)
 {
     const struct change other[] = { { "sample.top_k", "7" }, { "norm.align", "on" } };

@@ -82,7 +82,7 @@ static void same_tensors(const char *a, const char *b)
         const struct safetensor *x = &one->tensors[i], *y = &two->tensors[i];
         assert_string_equal(x->name, y->name);
         assert_int_equal(x->bytes, y->bytes);
-        if (memcmp(x->data, y->data, x->bytes) != 0) fail_msg("other numbers in %s", x->name);
+        if (memcmp(x->data, y->data, x->bytes) != 0) fail_msg("%s differs", x->name);
     }
     safetensors_close(one);
     safetensors_close(two);

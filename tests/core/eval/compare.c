@@ -1,6 +1,6 @@
 // tests/core/eval/compare.c -- core/eval/compare.c, core/eval/compare_data.c,
 // core/probes/hellinger.c: distances equal the reference, a comparison does not change state,
-// statistics equal hand-made numbers.
+// statistics equal numbers computed by hand.
 #include "core/adapter/adapters.h"
 #include "core/eval/compare_data.h"
 #include "core/eval/grid.h"
@@ -141,7 +141,7 @@ static void compare_first_token(struct golden *g, const char *const (*pairs)[2],
     compare_with(g, pairs, c);
 }
 
-// Counts 2 FLOPs per multiply-add: CAPA's paper.
+// Counts 2 FLOPs per multiply-add, as CAPA's paper does.
 static void the_cost_is_that_of_the_formula(void **state)
 {
     static const char *const pairs[][2] = { { "prune.score", "contribution" },

@@ -198,7 +198,7 @@ static void test_scores(void **state)
         assert_string_equal(f.e.totals[2].kind, "other");
         assert_true(f.e.totals[2].tally.scores.mean == 0);
     }
-    // Only one kind, only one sample, only the named samples.
+    // Selects one kind, then one sample, then listed samples in their order.
     const char *const kinds[] = { "other" };
     f.request.kinds = kinds;
     f.request.kind_count = 1;
@@ -259,7 +259,7 @@ static void test_skipped(void **state)
     f.request.kind_count = 1;
     assert_int_equal(run(&f, NULL, "[{\"question\":\"q\",\"answer\":\"r\"}]"), -1);
     assert_string_equal(f.err.text, "no sample of this kind");
-    // A sample longer than the context.
+    // A sample that exceeds the context is skipped.
     f.request.kind_count = 0;
     assert_int_equal(settings_set(f.settings, "ctx.max", "5", &f.err), 0);
     static const char *const names[] = { "exact", "loss", "loglik" };

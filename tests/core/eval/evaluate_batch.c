@@ -119,7 +119,8 @@ static void release(struct run *r)
     evaluation_release(&r->e);
 }
 
-// All batch sizes give the reports of one by one, in fewer products (`fewer`) or in as many.
+// Expects every batch size to give the same reports as one question at a time, with fewer products
+// if `fewer`, else with as many.
 static void compare(struct fixture *f, const char *what, bool fewer)
 {
     static const char *const sizes[] = { "2", "3", "8", "auto" };

@@ -135,8 +135,8 @@ static char *written_out(const char *picture, const char *described, const char 
                      picture, described, question);
 }
 
-// One picture's question with FIRST asked before it, and with a file that holds both. Returns
-// whether the answer differs without FIRST.
+// Asks about one picture with FIRST as eval.first, and with FIRST and its answer written in the
+// data, and expects the same answer. Returns whether the answer differs without FIRST.
 static bool one_picture(struct fixture *f, int number)
 {
     struct told described, plain, wanted, got;

@@ -128,7 +128,7 @@ enum { CELLS = 10, QUESTIONS = 3 };
 struct measured {
     double loss[CELLS];
     int64_t questions[CELLS], skipped;
-    int reported, models; // questions asked in this run, and changes of the model
+    int reported, models; // questions asked in this run, and how often the model changed
     const struct model *model;
     int dies_after; // questions before the process dies; 0: never
     struct err err;

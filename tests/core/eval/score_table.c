@@ -55,7 +55,8 @@ static void numbers_are_those_of_papers(void **state)
     add(&t, "more", "A", "exact", "11111110");
     add(&t, "more", "B", "exact", "1000");
     add(&t, "more", "C", "loss", "1111");
-    add(&t, "base", "D", "cider", "51"); // printed in percent, but not on the scale of shares
+    add(&t, "base", "D", "cider",
+        "51"); // printed times 100, but may exceed 1, so the mean over sets excludes it
     add(&t, "more", "D", "cider", "51");
     score_table_finish(&t);
     score_table_wide(&t, &wide);
@@ -97,7 +98,8 @@ static void repetitions_are_averaged(void **state)
     score_table_release(&t);
 }
 
-// Samples that one row did not score are still those of the other rows; fewer samples are not.
+// Rows are paired if they have the same samples, even if one row could not score some of them, but
+// not if one has fewer samples.
 static void pairs_are_of_the_same_samples(void **state)
 {
     struct score_table t = { 0 };

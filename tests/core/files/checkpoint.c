@@ -459,7 +459,7 @@ static void finds_templates(void **state)
         { "tokenizer_config.json", "{\"chat_template\": \"T\"}", "T" },
         { "chat_template.jinja", "{{ jinja }}", "{{ jinja }}" },
         { "additional_chat_templates/default.jinja", "A", "A" },
-        // A file of a processor.
+        // A processor's chat_template.json takes precedence.
         { "preprocessor_config.json", "{}", "J" },
         { "processor_config.json", "{}", "J" },
         { "processor_config.json", "{\"chat_template\": \"P\"}", "P" },

@@ -2,8 +2,8 @@
 //
 //   struct gguf_out o = { .version = 3, .alignment = 32 };
 //   out_text(&o, "general.architecture", "llama");
-//   out_tensor(&o, "a", 0, 2, (uint64_t[]){ 3, 2 }, numbers, 24);   // type F32, the row's length
-//   first struct buf file = out_file(&o);
+//   out_tensor(&o, "a", 0, 2, (uint64_t[]){ 3, 2 }, numbers, 24);   // F32, [2, 3]
+//   struct buf file = out_file(&o);
 #ifndef TESTS_CORE_FILES_GGUF_OUT_H
 #define TESTS_CORE_FILES_GGUF_OUT_H
 

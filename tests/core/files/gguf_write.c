@@ -1,5 +1,5 @@
-// tests/core/files/gguf_write.c -- the reader reads the writer's files, and an incomplete file is
-// removed.
+// tests/core/files/gguf_write.c -- core/files/gguf_write.c: the reader reads what the writer wrote,
+// and an incomplete file is removed.
 #include "core/files/gguf_write.h"
 
 #include <setjmp.h>

@@ -104,7 +104,8 @@ static void check_numbers(const struct safetensors *all, const cJSON *one, const
         for (int64_t i = 0; i < n; i++) ours[i] += 0; // no negative zeros
         hash_hex(ours, (size_t)n * sizeof *ours, hex);
         if (strcmp(hex, hash->valuestring) != 0)
-            fail_msg("%s: other numbers, from %g %g %g", one->string, ours[0], ours[1], ours[2]);
+            fail_msg("%s: the numbers differ; they begin with %g %g %g", one->string, ours[0],
+                     ours[1], ours[2]);
         return;
     }
     char *full = xasprintf("%s/w.%s", one->string, name);
@@ -118,7 +119,7 @@ static void check_numbers(const struct safetensors *all, const cJSON *one, const
     free(full);
 }
 
-// The matrix in memory has the exact numbers in blocks, or the rounded ones.
+// A matrix kept in blocks has the exact numbers; any other has them rounded to its dtype.
 static void check_kept(const struct checkpoint *c, const cJSON *one, const struct safetensor *t,
                        const float *exact, int64_t n)
 {

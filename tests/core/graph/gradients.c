@@ -135,7 +135,7 @@ static void test_each_alone(void **state)
 
 // --- weights in blocks ---------------------------------------------------------------------------
 
-// The gradient of sum(weights * (x w^T)) by x.
+// The gradient of sum(weights * (x w^T)) with respect to x.
 static void matmul_slope(const struct backend *b, float *slope, struct tensor *w,
                          const float *weights)
 {
@@ -153,7 +153,7 @@ static void matmul_slope(const struct backend *b, float *slope, struct tensor *w
     fixture_close(&f);
 }
 
-// Gradients through quantized weights equal those through the same numbers in f32.
+// Gradients through quantised weights equal those through the same numbers in f32.
 static void test_blocks_of_weights(void **state)
 {
     (void)state;

@@ -71,7 +71,7 @@ static inline void fixture_close(struct fixture *f)
     arena_release(&f->arena);
 }
 
-// The tape's gradients of sum(weights * result) by all inputs.
+// The tape's gradients of sum(weights * result) with respect to all inputs.
 static inline void run_back(struct fixture *f, const struct check *c, const float *weights)
 {
     struct tensor *y = c->run(c, &f->g, f->given), d;
@@ -92,7 +92,7 @@ static inline double plain_loss(const struct check *c, double *const *in, const 
     return sum;
 }
 
-// Derivatives by input number `which`, as differences.
+// Derivatives with respect to input number `which`, as differences.
 static inline double *differences(const struct fixture *f, const struct check *c,
                                   const float *weights, int which)
 {

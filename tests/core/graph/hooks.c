@@ -123,7 +123,7 @@ static void hooks_get_only_a_sites_tensors(void **state)
     assert_false(SITE_FFN->has & HAS_KEYS);
 }
 
-// A pass that gives fewer tensors than the table lists.
+// A pass that gives fewer tensors than the table lists ends the program.
 static void a_site_without_its_tensors_is_a_bug(void **state)
 {
     const pid_t child = fork();

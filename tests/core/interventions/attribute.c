@@ -155,8 +155,8 @@ static double kind_number(const struct results *r, const char *kind, const char 
     return *results_value(r, "attribute.kinds", kind, column);
 }
 
-// Integrated gradients sum to the difference from the baseline; more points come closer. (In a
-// mixture of experts, the log-probability jumps where a row changes its experts.)
+// Integrated gradients sum to the difference from the baseline, more closely with more points. (In
+// a mixture of experts, the log-probability jumps where a row changes its experts.)
 static void integrated_sums_to_the_difference(struct golden *g, int layer, double most)
 {
     struct results r = { 0 };
@@ -183,7 +183,8 @@ static double golden_logit(const struct golden *g)
     return (double)golden_floats(g, "gen.logits")[g->answer.data[0]];
 }
 
-// The parts add up to the logit; heads, and what they read from all positions, to attention.
+// The parts add up to the logit. The heads' contributions, summed by head or by position, add up to
+// that of attention.
 static void direct_parts_sum_to_the_logit(struct golden *g)
 {
     struct results r = { 0 };
@@ -281,8 +282,8 @@ static void attention_equals_loops(const struct probe_env *env, struct passing *
     free(w.a);
 }
 
-// A cell that is occluded after later ones has the number of a pass of its own; Grad-CAM is its
-// formula.
+// A cell that is occluded after later ones gets the same number as in a separate pass; Grad-CAM
+// equals its formula.
 static void occlusion_and_gradcam_equal_loops(const struct probe_env *env, struct passing *p)
 {
     const int64_t n = env->sequence->n, width = env->model->decoder.config.hidden;

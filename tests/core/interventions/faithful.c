@@ -50,8 +50,8 @@ static double logp_of(struct passing *p)
     return logp[0] + logp[1];
 }
 
-// No layer shuffled changes no bit; later layers change less of the model than all; afterwards the
-// model is as before.
+// Shuffling no layer changes no bit, and shuffling only later layers changes less of the model than
+// shuffling all. Afterwards the model is restored.
 static int shuffle_passes(void *state, struct passing *p, struct err *err)
 {
     const struct probe_env *env = state;
@@ -121,7 +121,7 @@ static void controls_bound_the_scores(void **state)
     assert_true(isnan(score(&r, "a random map", "rank correlation")));
     const struct result_table *curves[] = { results_find(&r, "faithful.deletion"),
                                             results_find(&r, "faithful.insertion") };
-    // Nothing deleted is everything inserted, for every map.
+    // For every map, deleting nothing equals inserting everything.
     for (int k = 0; k < 4; k++) {
         const size_t last = curves[0]->row_count - 1;
         near(&g, "all tokens", curves[0]->rows[0].value[k], curves[1]->rows[last].value[k], 0);

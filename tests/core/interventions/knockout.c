@@ -68,7 +68,7 @@ static void a_picture_that_nothing_sees_has_no_effect(void **state)
     }
 }
 
-// Windows and heads: each is the cut of these layers and that head alone.
+// A window equals a cut of its layers alone. The map has a finite number for each head.
 static void windows_and_heads_are_single_cuts(void **state)
 {
     struct golden g;

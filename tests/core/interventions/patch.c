@@ -32,7 +32,8 @@ static void the_whole_stream_gives_run_a(void **state)
         const int last = golden_layers(&g) - 1;
         for (int l = 0; l <= last; l++)
             if (cell(&r, l, "all") != 1)
-                fail_msg("%s: layer %d brings back %.17g", g.name, l, cell(&r, l, "all"));
+                fail_msg("%s: patching layer %d restores %.17g, not 1", g.name, l,
+                         cell(&r, l, "all"));
         assert_true(isnan(cell(&r, last, "picture")) || cell(&r, last, "picture") == 0);
         assert_true(cell(&r, last, "other") == 0 && cell(&r, last, "question") == 0);
         near(&g, "last and answer", cell(&r, last, "last") + cell(&r, last, "answer"), 1, 1e-4);

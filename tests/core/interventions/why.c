@@ -122,7 +122,7 @@ static void without_the_picture_its_content_does_not_matter(void **state)
     golden_close(&g);
 }
 
-// Both sides of the threshold, around what the name loses.
+// Sets the threshold just below and just above the log-probability that the name loses.
 static void objects_without_the_picture_are_reported(void **state)
 {
     struct golden g;

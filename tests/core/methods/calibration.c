@@ -144,7 +144,7 @@ static void fit_equals_a_loop(void **state)
     golden_close(&g);
 }
 
-// Hand-made curves give the expected phases.
+// Made-up curves give the expected phases.
 static void phases_follow_their_curves(void **state)
 {
     static const float contribution[] = { 1, 4, 3, 3, 1, 0.9f, 0.8f, 5 };
@@ -279,7 +279,7 @@ static void files_add_up(void **state)
     golden_close(&g);
 }
 
-// Writes a file with these tensors of so many layers and three columns.
+// Writes a file with these tensors, each of `layers` layers and three columns.
 static void write_tensors(const char *const *names, int count, int64_t layers)
 {
     struct err err = { 0 };

@@ -93,7 +93,8 @@ static void both_forms_equal_the_reference(void **state)
 }
 
 // In the first approximated layer, text rows equal those without the method, and visual rows follow
-// alpha: bit for bit on the CPU, nearly on a GPU, whose library uses other kernels for fewer rows.
+// alpha: bit for bit on the CPU, nearly on a GPU, whose library uses different kernels for fewer
+// rows.
 static void text_rows_keep_their_ffn(void **state)
 {
     struct golden g;
@@ -143,8 +144,8 @@ static void text_rows_keep_their_ffn(void **state)
     golden_close(&g);
 }
 
-// A calibration made anew under the same name changes the next answer, with the rows that are
-// cached.
+// A calibration that is replaced under the same name changes the next answer, and its cached rows
+// are computed again.
 static void a_replaced_calibration_is_used(void **state)
 {
     struct golden g;

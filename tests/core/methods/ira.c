@@ -24,7 +24,7 @@ struct fixture {
     int count;
     int first;       // first layer with the reference's parameters
     int layers;      // number of consecutive layers with them
-    bool fresh;      // initial parameters of a training
+    bool fresh;      // initial parameters of a training run
     const char *run; // golden tensors the listener compares with: "ira.train"
     int received;
     struct graph_kl kl; // sums over all layers received
@@ -144,7 +144,7 @@ static int listen_run(void *self, struct graph *g, const struct site *site, stru
         return 0;
     }
     f->received++;
-    // The printed prior has the same values as the other one.
+    // With the prior as the paper prints it, the divergence and gate are those of "ira.train".
     const char *run = strcmp(f->run, "ira.printed") ? f->run : "ira.train";
     const int64_t rows = args->x->shape[0], heads = args->x->shape[1];
     const float *kl = args->x->data, *gate = args->v->data;
@@ -266,7 +266,7 @@ static void an_untrained_head_changes_no_bit(void **state)
     close_model(&f);
 }
 
-// ira.sample draws the same noise again, and another one with another seed.
+// ira.sample draws the same noise with the same seed, and different noise with a different seed.
 static void noise_depends_on_the_seed(void **state)
 {
     struct fixture f;

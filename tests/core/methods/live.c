@@ -348,7 +348,7 @@ static void settings_of_disabled_methods_keep_the_cache(void **state)
     golden_close(&g);
 }
 
-// Another seed draws other IRA noise, so the picture's rows are computed again.
+// A different seed draws different IRA noise, so the picture's rows are computed again.
 static void the_seed_of_noise_computes_the_picture_again(void **state)
 {
     struct golden g;

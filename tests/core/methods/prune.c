@@ -499,7 +499,7 @@ static double smallest(const float *x, int i, const bool *set)
     return least;
 }
 
-// Each choice of k rows holds the choice of k - 1, and the new row is the furthest from that
+// Each choice of k rows contains the choice of k - 1, and the added row is the furthest from that
 // choice.
 static void diverse_choices_are_the_furthest(void **state)
 {

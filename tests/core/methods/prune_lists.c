@@ -52,7 +52,7 @@ static void no_lists(void **state)
     buf_release(&note.bytes);
 }
 
-// Notes truncated at any byte.
+// Notes truncated at any byte are refused.
 static void cut(void **state)
 {
     (void)state;
@@ -68,7 +68,7 @@ static void cut(void **state)
     }
 }
 
-// More rows than possible, and counts that do not fit.
+// Refuses more rows than possible, and counts that do not fit.
 static void changed(void **state)
 {
     static const int64_t bad[] = { -1, 4, INT64_MAX, INT64_MIN };

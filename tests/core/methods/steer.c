@@ -178,7 +178,8 @@ static void write_two(int64_t first, int64_t second)
     free(x);
 }
 
-// A file made anew under the same name changes the next answer, with the rows that are cached.
+// A file that is replaced under the same name changes the next answer, and its cached rows are
+// computed again.
 static void a_replaced_file_is_used(void **state)
 {
     struct golden g;

@@ -1,6 +1,6 @@
 // tests/core/methods/toggles.c -- methods switched on and off in the middle of a conversation: each
-// answer equals that of a new process with the same settings and the same ids so far. TEST_SEED=N
-// draws other switches, until each method has been on.
+// answer equals that of a new process with the same settings and the same ids so far. Continues
+// until each method has been on. TEST_SEED=N draws different switches.
 #include <sys/stat.h>
 
 #include "tests/core/model/families/golden.h"

@@ -526,7 +526,7 @@ static void test_ptb(void **state)
     }
 }
 
-// Follows Python's lower(): a capital sigma has another form at the end of a word.
+// Follows Python's lower(): a capital sigma has a different form at the end of a word.
 static void test_lower(void **state)
 {
 #define SIGMA "\xCE\xA3"

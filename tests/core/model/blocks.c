@@ -1,6 +1,6 @@
-// tests/core/model/blocks.c -- models with quantized weights, one of each type: logits of one row,
+// tests/core/model/blocks.c -- models with quantised weights, one of each type: logits of one row,
 // a few rows and many rows equal those of the same numbers in float64 loops (tests/kernels/blocks.c
-// tests dequantization).
+// tests dequantisation).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

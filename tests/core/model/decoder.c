@@ -160,10 +160,11 @@ static void a_rounded_cache_is_close(void **state)
             apart = fmaxf(apart, fabsf(parts[k] - whole[k]));
         }
         // Each number is off by at most half a unit of 2^-8, which adds up over the layers; a
-        // number summed in another order may round to its neighbour.
+        // number summed in a different order may round to its neighbour.
         if (!(off > 0 && off <= 2e-2f * most))
             fail_msg("%s: off by %g of %g", folders[i], off, most);
-        if (!(apart <= 1e-2f * most)) fail_msg("%s: parts by %g of %g", folders[i], apart, most);
+        if (!(apart <= 1e-2f * most))
+            fail_msg("%s: parts differ from the whole by %g of %g", folders[i], apart, most);
         sequence_release(&s);
         bench_close(&b);
     }

@@ -130,8 +130,8 @@ static void test_names(void **state)
     weights_release(&w);
 }
 
-// A weight whose rows have another order gives the same products, with a bias and LoRA in the usual
-// order.
+// A weight whose rows are in a different order gives the same products, with a bias and LoRA in the
+// usual order.
 static void test_order(void **state)
 {
     (void)state;

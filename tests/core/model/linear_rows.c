@@ -120,7 +120,7 @@ static void check_way(const struct backend *b, const struct way *w, bool gated)
     if (packed[1]) // some activations round to the neighbouring bf16 value
         close_check(w->name, y[1]->data, want, n, 0.005 * sqrt(squares / (double)n), 0);
     else if (memcmp(y[1]->data, y[0]->data, tensor_bytes(y[0])) != 0)
-        fail_msg("%s, %s, gated %d: other bits", b->describe(), w->name, gated);
+        fail_msg("%s, %s, gated %d: bits differ", b->describe(), w->name, gated);
     free(want);
     arena_release(&arena);
     free(x.data);
@@ -137,7 +137,8 @@ static void test_ways(void **state)
         for (int gated = 0; gated < 2; gated++) check_way(b, &ways[i], gated);
 }
 
-// Weights with other rows are refused, and so is a result that does not fit into h.
+// Weights and biases that do not fit the rows are refused, and so is a result that does not fit
+// into h.
 static void test_refusals(void **state)
 {
     (void)state;

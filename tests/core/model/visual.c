@@ -48,7 +48,8 @@ static void each_visual_row_gets_its_own_token(void **state)
         .data = second_data, .dtype = DTYPE_F32, .rank = 2, .shape = { 3, D }
     };
     struct tensor *visual[] = { &first, &second };
-    // Also if the first rows are cached, up to the middle of a picture or beyond it.
+    // The rows are the same if the first ones are cached, up to the middle of a picture or beyond
+    // it.
     for (int64_t from = 0; from < s.n; from++) {
         struct tensor *h = splice(&g, &d, &s, from, visual, NULL, 2);
         assert_non_null(h);

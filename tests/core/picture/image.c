@@ -458,7 +458,7 @@ static void rare_jpegs(void **state)
     free(bytes);
 }
 
-// Inserts that text as XMP after the header of a PNG with orientation 1 in EXIF (or none).
+// Inserts `xml` as XMP after the header of a PNG with orientation 1 in EXIF (or none).
 static void check_xmp(bool exif, const char *xml, const char *same_as)
 {
     enum { HEADER = 33 };

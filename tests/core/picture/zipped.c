@@ -140,16 +140,17 @@ static void test_bad(void **state)
     fputs("not an archive", f);
     fclose(f);
     refused("text.zip/a.png", "text.zip' cannot be read as a ZIP archive: ");
-    refused("missing.png", "text.zip' cannot be read as a ZIP archive: "); // perhaps in there
+    refused("missing.png",
+            "text.zip' cannot be read as a ZIP archive: "); // the picture may be in there
     expect("sub/c.png", "c");
-    // Another archive of that name.
+    // A new archive of the same name is read.
     write_zip("text.zip", one, NULL);
     expect("text.zip/a.png", strchr(one[0], '=') + 1);
     assert_int_equal(symlink("z.zip", at("photos.tar.gz")), 0);
     refused("missing.png", "missing.png': if it is in 'photos.tar.gz', unpack that archive");
 }
 
-// More archives than the process may open files.
+// The folder has more archives than the process may open files.
 static void test_many(void **state)
 {
     struct rlimit usual, few;

@@ -1,5 +1,6 @@
 // tests/core/probes/consistency.c -- core/probes/consistency.c and core/picture/change.c: answers
-// that cannot differ are the same, others are counted; the conversation stays as it was.
+// that cannot differ count as the same, different ones are counted; the conversation does not
+// change.
 #include "core/picture/change.h"
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"
@@ -79,7 +80,7 @@ static void text_models_are_sampled(void **state)
     golden_close(&g);
 }
 
-// --- changes of pictures -------------------------------------------------------------------------
+// --- changes to pictures -------------------------------------------------------------------------
 
 enum { W = 40, H = 30 };
 

@@ -177,7 +177,7 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     assert_true(t->rows[0].value[1] == 0 || t->rows[0].value[1] == 1);
     assert_int_equal(r.note_count, 2); // the number of samples, and of those left out
     results_release(&r);
-    // The current conversation is another one and does not change.
+    // The current conversation is a separate one and does not change.
     assert_int_equal(engine_conversation(g.engine)->message_count, 0);
     // With the data's answers, rows of the answer exist without generating any.
     request.probe = &probe_sink_ratio;

@@ -278,7 +278,7 @@ static void probes_change_no_answer(void **state)
             results_release(&r);
         }
         assert_int_equal(engine_conversation(g.engine)->cached.n, cached);
-        // Once from the cache, then without it.
+        // Answers once from the cache, then without it.
         must(engine_dump(g.engine, "step.logits", g.dump, &err), &err);
         must(engine_regenerate(g.engine, &err), &err);
         if (!(f = safetensors_open(g.dump, &err))) fail_msg("%s", err.text);

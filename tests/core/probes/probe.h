@@ -14,7 +14,7 @@ struct result_map;
 static const char *const models[] = { GOLDEN_SEEING };
 enum { MODELS = sizeof models / sizeof *models };
 
-// Asks the prompt `single`; with tokens > 0 it gets an answer of so many greedy tokens.
+// Asks the prompt `single`; with tokens > 0, generates an answer of that many greedy tokens.
 static inline void ask(struct golden *g, const char *model, int tokens)
 {
     struct err err = { 0 };

@@ -72,7 +72,7 @@ def coco(path):
 
 
 def plural(name):
-    """As one writes it."""
+    """The English plural of an object's name."""
     odd = {"person": "people", "sheep": "sheep", "skis": "skis", "scissors": "scissors", "knife": "knives", "mouse": "mice", "man": "men", "woman": "women",
            "child": "children", "tie": "ties", "goose": "geese", "ox": "oxen", "calf": "calves"}
     head, last = name.rsplit(" ", 1) if " " in name else ("", name)
@@ -109,7 +109,7 @@ def mix(x):
 
 
 def draw(place, items, count, seed=42):
-    """The first of a shuffle by numbers that depend on seed and place only (stream 13 is POPE's)."""
+    """The first `count` items of a shuffle whose numbers depend only on seed and place (stream 13 is POPE's)."""
     items, step = list(items), 0x9e3779b97f4a7c15
     key = mix(seed + step * 14 & WORD)
     for i in range(min(count, len(items))):
@@ -154,9 +154,9 @@ def check_pope(annotations, folder, each):
         enough = [file for file, objects in pictures.values() if len(objects) >= each]
         assert list(asked) == draw(0, enough, len(asked))
         questions[way] = asked
-    assert drawn, "random objects are the first absent ones"
+    assert drawn, "objects are not drawn at random: they are the first absent ones"
     draws = [[(f, [n for label, n in p if label == "yes"]) for f, p in q.items()] for q in questions.values()]
-    assert draws[0] == draws[1] == draws[2], "the same pictures and objects"
+    assert draws[0] == draws[1] == draws[2], "the three files ask about different pictures or objects"
     print(sum(len(p) for p in questions["random"].values()), len(draws[0]))
 
 
@@ -203,7 +203,7 @@ def mentions(text, names):
 
 
 def check_sentences():
-    """The sentences of tests/core/metrics/metrics.c, with what is written there."""
+    """Compares the objects found in the sentences of chair_sentences.h with those written there."""
     text = open("tests/core/metrics/chair_sentences.h").read()
     names = re.findall(r'\bKIND\("([^"]*)"\)', text)
     cases = re.findall(r'\bSENTENCE\("([^"]*)",[\s\\]*"([^"]*)"', text)
@@ -224,7 +224,7 @@ def chair(annotations, answers, scores=None):
         bad = [o for o in found if o not in pictures[str(row["question_id"])][1]]
         rows, total, wrong, captions = rows + 1, total + len(found), wrong + len(bad), captions + bool(bad)
         assert told.pop(str(row["question_id"]), bool(bad)) == bool(bad), (row, found, bad)
-    assert not told, "scores of other pictures"
+    assert not told, "scores of pictures that have no answer"
     print(wrong / total if total else float("nan"), captions / rows, total / rows)
 
 

@@ -86,7 +86,7 @@ def run(kind, jobs, model):
 
 
 def check(kind, rows, totals, files, rules, model="demo/model"):
-    """files: (file, ids, the rows that it has, its suites). rules[suite](row, file): the second way."""
+    """files: (file, ids, the rows that it has, its suites). rules[suite](row, file): the second implementation."""
     jobs = [(file, suite, list(zip(ids, [r["a"] for r in part if "a" in r]))) for file, ids, part, suites in files for suite in suites]
     parts = [part for _, _, part, suites in files for _ in suites]
     for (file, suite, _), part, (got, scores) in zip(jobs, parts, run(kind, jobs, model)):

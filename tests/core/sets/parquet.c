@@ -239,7 +239,7 @@ static void test_questions(void **state)
                                  3, 0 });
 }
 
-// GQA's pictures are in a file beside the questions' file, in another order.
+// GQA's pictures are in a file beside the questions' file, in a different order.
 static void test_gqa(void **state)
 {
     static const char file[] = "testdev_balanced_instructions/testdev-00000-of-00001";

@@ -69,7 +69,7 @@ def save(name, table, **options):
     pq.write_table(table, path, **options)
     try:
         if not pq.read_table(path).equals(table):
-            sys.exit(f"{path}: pyarrow reads something else than it wrote")
+            sys.exit(f"{path}: pyarrow does not read what it wrote")
     except pa.ArrowInvalid as e:  # pyarrow 26 does not read all lists of booleans that it writes
         print(f"{path}: pyarrow cannot read what it wrote: {e}")
     with open(f"{out}/{name}.jsonl", "w") as f:

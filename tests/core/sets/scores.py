@@ -1,7 +1,7 @@
 """scores.py VLMSH FOLDER [SEED] -- evaluation sets with random answers, scored by /eval --answers and by
 the suites' rules as they are written down here: equal to 1e-6.
 
-Sets are written in the forms in which they are downloaded, with other contents than make.py's: carriage
+Sets are written in the forms in which they are downloaded, with contents that differ from make.py's: carriage
 returns, pictures repeated by index, ids of text, splits that ask the same of a picture, problems in any
 order. The rules are short versions of those of LLaVA, lmms-eval, VLMEvalKit, MME and VQA (docs/sets.md).
 """

@@ -89,7 +89,7 @@ static void test_draws_keep_parts(void **state)
         }
 }
 
-// --- MME by another way --------------------------------------------------------------------------
+// --- MME, computed in a different way ------------------------------------------------------------
 
 enum { MME_KINDS = 14, MME_ROWS = 400 };
 

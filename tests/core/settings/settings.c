@@ -117,7 +117,7 @@ static void other_words_find_settings(void **state)
     }
 }
 
-// Other code finds these rows by their role: sessions, scripts and trainings name no key.
+// Other code finds these rows by their role: sessions, scripts and training runs name no key.
 static void rows_of_sampler_and_precision_have_roles(void **state)
 {
     int of[USE_ARITHMETIC + 1] = { 0 };
@@ -187,7 +187,7 @@ static void values_are_read_in_their_type(void **state)
     settings_free(s);
 }
 
-// -0 is another double but the same value.
+// -0 is a different double but the same value.
 static void minus_zero_is_zero(void **state)
 {
     static const char *const rows[][3] = { { "train.weight_decay", "-0", "0" },

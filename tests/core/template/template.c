@@ -337,7 +337,8 @@ static void test_raw(void **state)
     struct sequence s = sequence_of(&m, 1, pictures, &f, &o);
     assert_int_equal(s.n, 4);
     assert_memory_equal(s.ids, ids, sizeof ids);
-    for (int i = 0; i < 4; i++) assert_int_equal(s.picture[i], -1); // 540 is no picture here
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(s.picture[i], -1); // 540 is not a picture's token here
     sequence_release(&s);
     message_release(&m);
     close_folder(&f);

@@ -1,6 +1,6 @@
 // tests/core/tokenizer/class.c -- core/tokenizer/special.c and class.c: tokens and behaviour that a
 // tokenizer's class and the files beside it add. Ids are those of AutoTokenizer of transformers
-// 4.57.6; if 5.24.0 gives others, the notice says so.
+// 4.57.6; if 5.24.0 gives different ones, the notice says so.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -43,7 +43,7 @@ static void same_ids(const char *name, const struct tokenizer *a, const struct t
         assert_int_equal(tokenizer_encode(a, text, n, i % 2, &x, &err), 0);
         assert_int_equal(tokenizer_encode(b, text, n, i % 2, &y, &err), 0);
         if (x.count != y.count || memcmp(x.data, y.data, x.count * sizeof *x.data) != 0)
-            fail_msg("%s: other ids for '%.*s'", name, (int)n, text);
+            fail_msg("%s: the ids differ for '%.*s'", name, (int)n, text);
     }
     ids_release(&x);
     ids_release(&y);

@@ -195,7 +195,7 @@ static void test_t5(void **state)
     tokenizer_free(t);
 }
 
-// For an empty file or one with other content, the error names the expected kind of file.
+// For a file that is empty or has different content, the error names the expected kind of file.
 static void errors_name_the_expected_format(void **state)
 {
     static const struct {

@@ -112,7 +112,7 @@ static void test_vectors(void **state)
     tokenizer_free(t);
 }
 
-// --- texts that are not text ---------------------------------------------------------------------
+// --- invalid UTF-8 -------------------------------------------------------------------------------
 
 static void test_bytes(void **state)
 {

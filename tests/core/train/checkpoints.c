@@ -189,7 +189,7 @@ static void test_not_kept(void **state)
     free(folder), free(part), free(deep);
 }
 
-// A checkpoint left empty by a full disk or a crash: the previous one is used.
+// If a full disk or a crash leaves a checkpoint empty, the previous one is used.
 static void test_damaged(void **state)
 {
     (void)state;
@@ -227,8 +227,8 @@ static void test_damaged(void **state)
     free(only);
 }
 
-// A run killed between writing its record and its end: the next run removes files that are no
-// longer needed.
+// If a run is killed after writing its record, the next run removes the files that are no longer
+// needed.
 static void test_tidy(void **state)
 {
     (void)state;
@@ -271,8 +271,8 @@ static void test_keeps_its_own(void **state)
     expect_names("out", names);
 }
 
-// `auto` counts as its meaning on the device: a run resumes with the same value spelled out, but
-// not with another one.
+// `auto` counts as the value that it resolves to on the device: a run resumes with that value
+// spelled out, but not with a different one.
 static void test_meaning(void **state)
 {
     (void)state;
@@ -388,7 +388,7 @@ static void write_picture_samples(void)
     write_picture("b.ppm", 2);
 }
 
-// A picture with other content of the same size; a missing picture.
+// A run does not resume if a picture has changed, even at the same size, or is missing.
 static void test_changed_picture(void **state)
 {
     (void)state;

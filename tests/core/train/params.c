@@ -310,7 +310,7 @@ static void test_lora_of_routers(void **state)
     (void)state;
     struct model *m = model_load("tests/goldens/kimi-text", test_device(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    // 3 layers of a mixture: [8, 48] and [48, 8] elements fewer than with routers named
+    // rank 1 in three layers, whose routers map 48 elements to 8 experts
     const int64_t gate = trained(m, "train.params", "lora:gate:1");
     assert_int_equal(gate, 3 * (8 + 48));
     assert_int_equal(trained(m, "train.params", "lora:*,gate:1"),

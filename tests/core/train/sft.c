@@ -249,7 +249,7 @@ static void check_order(int64_t n)
         assert_in_range(a[i], 0, n - 1);
         assert_int_equal(seen[a[i]]++, 0);
     }
-    // Another epoch and another seed give other orders.
+    // A different epoch or seed gives a different order.
     order_epoch(b, n, true, 42, 2);
     if (n > 20) assert_memory_not_equal(a, b, (size_t)n * sizeof *a);
     order_epoch(b, n, true, 43, 1);
@@ -498,7 +498,8 @@ static cJSON *read_record(const char *out)
     return record;
 }
 
-// The process died between the last checkpoint and the result.
+// A run whose process ended between its last checkpoint and its result writes the same record when
+// it is resumed.
 static void test_record_after_last_step(void **state)
 {
     (void)state;
@@ -549,7 +550,7 @@ static void test_cancel_on_the_way_back(void **state)
 
 // --- interruptions, seen from outside ------------------------------------------------------------
 
-// Runs killed again and again at random moments.
+// A run that is killed again and again at random moments ends with the same bits.
 static void test_killed(void **state)
 {
     (void)state;
@@ -621,7 +622,7 @@ static void test_folder_in_use(void **state)
     free(path);
 }
 
-// Another number of threads gives the same bits.
+// The number of threads changes no bit.
 static void test_threads(void **state)
 {
     (void)state;
@@ -681,7 +682,7 @@ static void test_refused(void **state)
     free(data), free(out), free(fresh), free(empty);
 }
 
-// The data are missing when the run resumes; nothing that was saved is lost.
+// If the data are missing when a run resumes, nothing that was saved is lost.
 static void test_lost_data(void **state)
 {
     (void)state;

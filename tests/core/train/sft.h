@@ -60,7 +60,7 @@ struct trial {
     int cancel_at;                     // check at which it is cancelled; 0: none
     int64_t steps;                     // reported steps
     const char *pause_said;            // pause at this log message; NULL: never
-    const char *sweep;                 // values of train.lr: the job is a sweep; NULL: a training
+    const char *sweep; // values of train.lr: the job is a sweep; NULL: a training run
     struct err err;
 };
 

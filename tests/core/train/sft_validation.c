@@ -171,7 +171,7 @@ static double evaluated_loss(const char *data, const char *out, const char *cons
     return loss;
 }
 
-// The loss that selects the best weights contains neither noise nor penalty of the training.
+// The loss that selects the best weights contains neither the noise nor the penalty of training.
 static void test_validation_is_plain(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void test_collapse_and_averages(void **state)
 }
 
 // With pruning, the loss of each sample equals that of /eval with the same settings, keeping all
-// tokens equals no pruning bit for bit, and recomputed layers give the same training.
+// tokens equals no pruning bit for bit, and recomputing layers gives the same gradients.
 static void test_pruned(void **state)
 {
     (void)state;

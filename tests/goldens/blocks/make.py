@@ -6,7 +6,7 @@
     python3 tests/goldens/blocks/make.py 1000 /tmp/many.bin     # 1000 times 256 numbers of each type
 
 For each type in the order of kernels/tensor.h: the bytes of 256 numbers, then the numbers in f32.
-Every bit is random but those of the scales d and m: some are 0, subnormal, negative or large.
+All bits are random except those of the scales d and m, of which some are 0, subnormal, negative or large.
 """
 import os
 import sys

@@ -175,7 +175,7 @@ def gelu(x):
 
 
 class Decoder:
-    """The language model by its weights alone. A prompt is a pair: ids (0 for pictures), and h[0]."""
+    """Computes the language model from its weights alone. A prompt is a pair: ids (0 for pictures), and h[0]."""
 
     def __init__(self, weights, config, dtype):
         self.w = {k: v.to(dtype) for k, v in weights.items()}

@@ -145,7 +145,7 @@ def rotate(x, positions):  # x [n, heads, d]
 
 
 class Decoder:
-    """The language model by its weights alone."""
+    """Computes the language model from its weights alone."""
 
     def __init__(self, weights, config, dtype):
         self.w = {k: v.to(dtype) for k, v in weights.items()}
@@ -176,7 +176,7 @@ class Decoder:
         return torch.einsum("hqk,khd->qhd", p, v).reshape(len(h), H * d) @ self.w[at + "self_attn.o_proj.weight"].T
 
     def run(self, h, prune=None, kept=None):
-        """h[l] for all l, logits; `prune` = (visual rows, score) drops rows behind LAYER, unless `kept` says which."""
+        """h[l] for all l, logits; `prune` = (visual rows, score) drops rows after LAYER; `kept` lists the rows to keep, instead of the score."""
         positions, stream, info = torch.arange(len(h)), [h], {}
         for l in range(self.layers):
             at, seen = f"{TEXT}layers.{l}.", {}
@@ -323,7 +323,7 @@ class Golden:
 
 
 def vision_stream(model, pixels):
-    """Inputs of the encoder's blocks and the last one's output, what the projector reads, what it gives."""
+    """The inputs of the encoder's blocks, the last block's output, and the projector's input and output."""
     seen, hooks = [], []
     tower = model.model.vision_tower
     for block in tower.encoder.layer:

@@ -208,7 +208,7 @@ MINISTRAL = {"model_type": "ministral3", "rope_parameters": {
 
 
 def add_ministral(golden, ref, exact):
-    """The same weights with Ministral 3's decoder, whose queries grow behind position 16."""
+    """The same weights with Ministral 3's decoder, whose queries grow after position 16."""
     text = {k: v for k, v in ref.config["text_config"].items() if k != "rope_theta"}
     both, kept = [], ref.model
     _, ids, pixels = ref.prompt("single")

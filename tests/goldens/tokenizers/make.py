@@ -4,8 +4,8 @@
     pip install sentencepiece==0.2.3 tiktoken==0.14.0 tokenizers==0.23.3
     python3 tests/goldens/tokenizers/make.py          # from the root; the corpus is README.md
 
-The files in the repository were made once; README.md and the trainers change, so a new run gives
-other files that are as good.
+The files in the repository were made once; README.md and the trainers change, so a new run
+gives different files that are equally good.
 """
 import base64
 import io

@@ -1,6 +1,6 @@
 // tests/core/model/families/downsample.c -- image.downsample (core/model/families/pooling.c): grids
-// of visual tokens averaged over areas, compared with means computed another way; smaller pictures
-// where the encoder takes any size; changes in the middle of a conversation.
+// of visual tokens averaged over areas, compared with means computed in a different way; smaller
+// pictures where the encoder takes any size; changes in the middle of a conversation.
 #include "core/model/families/pooling.h"
 #include "tests/core/methods/fresh.h"
 

@@ -65,7 +65,7 @@ static void configs_of_all_versions_mean_the_same(void **state)
     for (int l = 0; l < c.layers; l++) assert_false(decoder_slides(&c, l));
 }
 
-// The layers of a window that is longer than the context still rotate by their own base.
+// Sliding layers rotate by their own base even if the window is longer than the context.
 static void a_long_window_keeps_the_local_base(void **state)
 {
     static const char *const windows[] = { "2047", "2048", "4096" };

@@ -27,7 +27,8 @@ static bool in_text(const char *name)
     return strstr(name, PART) || !strcmp(name, "lm_head.weight");
 }
 
-// The text model calls "model.language_model.norm.weight" "model.norm.weight".
+// Turns a name such as "model.language_model.norm.weight" into the text model's
+// "model.norm.weight".
 static char *text_name(const char *name)
 {
     const char *at = strstr(name, PART);

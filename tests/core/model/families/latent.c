@@ -179,7 +179,7 @@ static const struct naive_shape shapes[] = {
       .groups_per_token = 1,
       .scale = 1,
       .theta = 50 },
-    // yarn as in DeepSeek-V3, but with other scales
+    // yarn as in DeepSeek-V3, but with different scales
     { .layers = 2,
       .hidden = 20,
       .heads = 2,

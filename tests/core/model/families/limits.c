@@ -27,7 +27,7 @@ static void same_bytes(const struct safetensors *a, const struct safetensors *b,
     assert_memory_equal(x->data, y->data, x->bytes);
 }
 
-// The folder of Qwen2.5-VL with another value of "max_pixels" or a similar key.
+// The folder of Qwen2.5-VL with a different value of "max_pixels" or a similar key.
 static char *folder_with(const char *key, int64_t pixels)
 {
     static const char *const files[] = { "config.json",        "model.safetensors",

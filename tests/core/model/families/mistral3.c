@@ -1,7 +1,7 @@
 // tests/core/model/families/mistral3.c -- core/model/families/mistral3.c and Pixtral's encoder
-// (core/model/vision_pixtral.c), which LLaVA takes too: sizes of pictures, the text between rows of
-// visual tokens, heads that are tied by default, refusals. (tests/core/model/families/goldens.c
-// compares numbers.)
+// (core/model/vision_pixtral.c), which LLaVA can have, too: sizes of pictures, the text between
+// rows of visual tokens, heads that are tied by default, refusals.
+// (tests/core/model/families/goldens.c compares numbers.)
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
 #include "core/template/sequence.h"
@@ -263,7 +263,7 @@ static void other_spellings_are_read(void **state)
     "\"original_max_position_embeddings\": 16, \"rope_theta\": 1000000.0, \"rope_type\": "       \
     "\"yarn\"}, "
 
-// The golden weights as Ministral 3's: queries grow behind position 16.
+// The golden weights as Ministral 3's: queries grow after position 16.
 static void queries_grow_with_their_position(void **state)
 {
     struct golden g;

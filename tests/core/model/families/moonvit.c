@@ -115,7 +115,7 @@ static void check_picture(struct fixture *f, const struct safetensors *dump, int
     free(want);
 }
 
-// Each picture by itself, and two in one prompt, whose token counts differ.
+// Tests each picture by itself, and two pictures whose token counts differ in one prompt.
 static void visual_tokens_equal_naive_loops(void **state)
 {
     static const char *const pictures[] = { "scene.png", "tall.jpg", "tiny.png", "wide.png" };

@@ -68,8 +68,8 @@ static struct model *load(const char *folder)
     return m;
 }
 
-// Two words, a picture of 3 x 5 tokens, a word, a picture of 5 x 3, a word; then all joined with
-// another text.
+// Two words, a picture of 3 x 5 tokens, a word, a picture of 5 x 3, a word; then all of them joined
+// with a second text.
 static void pictures_take_as_many_positions_as_their_longer_side(void **state)
 {
     struct model *m = load(QWEN);

@@ -220,7 +220,8 @@ static void compare_gradients(const struct fixture *f, const float *want, double
     }
 }
 
-// Sums in another order change gradients by up to 3.3e-5 of their size in gemma4, less in others.
+// Summing in a different order changes gradients by up to 3.3e-5 of their size in gemma4, less in
+// the other models.
 static double share_of(const struct fixture *f)
 {
     return strcmp(f->r.folder, "gemma4") ? 1e-5 : 1e-4;
@@ -276,8 +277,8 @@ static void train_encoder(struct fixture *f)
     }
 }
 
-// Recomputed layers, inputs kept on the host and other numbers of threads change no bit of any
-// gradient, including the encoder's.
+// Recomputing layers, keeping inputs on the host and changing the number of threads change no bit
+// of any gradient, including the encoder's.
 static void test_same_bits(void **state)
 {
     (void)state;
