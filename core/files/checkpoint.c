@@ -479,7 +479,7 @@ static const struct safetensor *find_checked(const struct checkpoint *c, const c
     put_shape(&have, s->rank, s->shape);
     put_shape(&want, rank, shape);
     err_set(err, "tensor '%s' has shape %s, but %s %s", name, have.data,
-            c->gguf_count ? "the metadata need" : "config.json needs", want.data);
+            c->gguf_count ? "the metadata needs" : "config.json needs", want.data);
     buf_release(&have);
     buf_release(&want);
     return NULL;

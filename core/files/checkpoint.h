@@ -120,8 +120,8 @@ int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *
 // Returns the files that differ between two values of `files`: "chat_template.jinja,
 // tokenizer.json"; NULL: unknown. The caller frees it.
 char *checkpoint_files_differ(const char *were, const char *are);
-// Replaces tensors by those of a GGUF file with the same names and shapes; the checkpoint then owns
-// the file.
+// Replaces tensors with those of a GGUF file that have the same names and shapes; the checkpoint
+// then owns the file.
 int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
@@ -138,10 +138,10 @@ struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *e
 // Opens the tokenizer of a GGUF file, or else the path with tokenizer_open.
 struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 
-// Returns whether a name is that of a temporary file of training beside a model:
+// Returns whether a name is that of a temporary file that training writes beside a model:
 // "best-40.safetensors" or, from earlier versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
-// Returns the step in the name of a training's checkpoint ("checkpoint-40"), or -1; *unfinished
+// Returns the step in the name of a training checkpoint ("checkpoint-40"), or -1; *unfinished
 // becomes true if ".part" follows.
 int64_t checkpoint_step(const char *name, bool *unfinished);
 
@@ -173,7 +173,7 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
 // small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
-// Reads a tensor without axes, or of one element, as a number.
+// Reads a tensor of rank 0, or with one element, as a number.
 int checkpoint_number(const struct checkpoint *c, const char *name, float *value, struct err *err);
 // Returns the size of all tensors together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);

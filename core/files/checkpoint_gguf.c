@@ -45,7 +45,7 @@ char *checkpoint_with_encoder(const char *model, const char *encoder)
 }
 
 // Returns the absolute path. Keeps the file's own name, because in the hub's cache the file is a
-// link to a file with another name.
+// link to a file with a different name.
 static char *absolute_path(const char *path)
 {
     char *folder = text_folder(path), *real = realpath(folder, NULL);
@@ -156,7 +156,7 @@ int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err)
         if (k == s->count || strcmp(t->name, s->tensors[k].name) != 0) continue;
         if (t->rank != s->tensors[k].rank ||
             memcmp(t->shape, s->tensors[k].shape, (size_t)t->rank * sizeof *t->shape) != 0)
-            status = err_set(err, "'%s': tensor '%s' has another shape", f->path, t->name);
+            status = err_set(err, "'%s': tensor '%s' has a different shape", f->path, t->name);
         c->tensors[i] = &s->tensors[k++];
     }
     gguf_close(f);
@@ -244,7 +244,7 @@ int checkpoint_read_gguf(struct checkpoint *c, const char *name, struct err *err
 
 // --- keys and tokenizer --------------------------------------------------------------------------
 
-// Returns file i if its metadata describe the model or the encoder, else NULL.
+// Returns file i if its metadata describes the model or the encoder, else NULL.
 static const struct gguf *described_by(const struct checkpoint *c, int i)
 {
     const char *architecture = gguf_text(c->gguf[i], "general.architecture");

@@ -1,7 +1,7 @@
 // core/files/checkpoint_identity.c -- one hash over all files of a model that affect its answers.
 //
 //   fingerprint   over the names and hashes of all these files
-//   weights       over config.json and the weights alone, which converted weights are made from
+//   weights       over config.json and the weights alone, to identify weights converted from them
 //   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which file differs
 // Only files that vlmsh reads count; a tokenizer.model beside a tokenizer.json does not.
 //

@@ -1,4 +1,4 @@
-// core/files/checkpoint_parts.h -- shared by the files of checkpoints only.
+// core/files/checkpoint_parts.h -- shared only by the files that read checkpoints.
 #ifndef CORE_FILES_CHECKPOINT_PARTS_H
 #define CORE_FILES_CHECKPOINT_PARTS_H
 

@@ -5,7 +5,7 @@
 //   tensors: name, dimensions (the row's length first), type, offset
 //   padding to general.alignment, then the tensors' data, each padded to that alignment
 //
-// Facts: docs/gguf.md of ggml-org/ggml; sizes of blocks: gguf-py's constants.py.
+// Sources: docs/gguf.md of ggml-org/ggml; block sizes: gguf-py's constants.py.
 #include "core/files/gguf.h"
 
 #include <stdlib.h>

@@ -71,9 +71,9 @@ const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
 // Marks a pair as read if it has the value that vlmsh always uses.
 void gguf_expect(const struct gguf *f, const char *key, double value);
-// Returns a text; NULL if it is absent or of another type.
+// Returns a text; NULL if the key is absent or its value is not a text.
 const char *gguf_text(const struct gguf *f, const char *key);
-// Like gguf_text, but returns -1 if the value is of another type.
+// Like gguf_text, but returns -1 if the value is not a text.
 int gguf_text_read(const struct gguf *f, const char *key, const char **text, struct err *err);
 // Reads a whole number of any type, or a list of equal ones, one per layer. *value becomes
 // `otherwise` if the key is absent. Returns -1 if the value has another type or is out of range.

@@ -1,7 +1,7 @@
 // core/files/gguf_encoders.c -- the picture encoders and projectors of GGUF files (mmproj): one row
 // per "clip.projector_type", with its config and tensor names in Hugging Face's terms.
 //
-// Facts: llama.cpp's tools/mtmd (clip-impl.h, models/*.cpp), conversion/*.py, and for LLaVA's
+// Sources: llama.cpp's tools/mtmd (clip-impl.h, models/*.cpp), conversion/*.py, and for LLaVA's
 // encoders legacy-models/convert_image_encoder_to_gguf.py, whose traps are:
 //   - layers after the feature layer are cut off;
 //   - the activation is "clip.use_gelu" or "clip.use_silu", else quick GELU;

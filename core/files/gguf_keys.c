@@ -3,7 +3,7 @@
 // the tokenizer and of sampling can affect answers. This file classifies them: harmless keys, keys
 // that change the result, and unknown keys, which a notice names.
 //
-// Facts: gguf-py's constants.py, llama.cpp's converters.
+// Sources: gguf-py's constants.py, llama.cpp's converters.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

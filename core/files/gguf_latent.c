@@ -3,8 +3,8 @@
 // Files hold the experts of a layer in one tensor [E, out, in]; this code makes each expert a
 // matrix, without copying. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv,
 // [H, v, R]. This code joins both again. The result keeps their type, because products with bf16
-// and with f32 weights sum in different orders; it is f32 if their types differ, or are in blocks,
-// which cannot be transposed.
+// and with f32 weights sum in different orders; it is f32 if their types differ, or if either is a
+// block type, because blocks cannot be transposed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,8 +84,8 @@ static int put_experts(const struct safetensor *t, const char *start, const char
     const char *const halves[] = { "gate_proj", "up_proj" };
     const int count = strcmp(name, "gate_up_proj") ? 1 : 2;
     if (t->rank != 3 || t->shape[0] < 1 || t->shape[1] % count)
-        return err_set(err, "tensor '%s' does not have three dimensions, or an odd number of rows",
-                       t->name);
+        return err_set(err, "tensor '%s' must have three dimensions%s", t->name,
+                       count == 2 ? " and an even number of rows" : "");
     const uint64_t bytes = t->bytes / (uint64_t)t->shape[0] / (uint64_t)count;
     for (int64_t i = 0; i < t->shape[0] * count; i++) {
         struct safetensor *one =

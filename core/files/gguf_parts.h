@@ -133,10 +133,10 @@ void encoder_sizes(struct encoder_config *e, const char *layers, const char *hea
 void encoder_means(struct encoder_config *e);
 void encoder_placeholder(struct encoder_config *e, const char *key, const char *word);
 extern const struct gguf_name gguf_siglip_block[]; // tensors of a block of CLIP and SigLIP
-// Adds to `to` how many rotary pairs rotate by time, row and column.
+// Adds the numbers of rotary pairs that rotate by time, row and column to `to`.
 void encoder_sections(struct encoder_config *e, cJSON *to);
-// Adds the keys of the preprocessor config. least, most: limits of a picture's pixels that hold if
-// the file has none.
+// Adds the keys of the preprocessor config. least, most: default limits on a picture's number of
+// pixels, for files without any.
 void encoder_pixels(struct encoder_config *e, int64_t least, int64_t most);
 // Sets block[] to the encoder's blocks with a merger (tensors "v.deepstack.BLOCK.*"), ascending;
 // returns their number, at most `most`.

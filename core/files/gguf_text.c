@@ -1,9 +1,9 @@
 // core/files/gguf_text.c -- the language model of a GGUF file as Hugging Face describes it: config
 // and tensor names.
 //
-// Facts: llama.cpp's converters (conversion/*.py) and gguf-py's tensor_mapping.py, constants.py.
-// The step easy to get wrong: for llama's architectures the converter reorders the rows of q and k
-// within each head, so that a pair of rotary dimensions is adjacent; such tensors are marked.
+// Sources: llama.cpp's converters (conversion/*.py) and gguf-py's tensor_mapping.py, constants.py.
+// Easy to get wrong: for llama's architectures the converter reorders the rows of q and k within
+// each head, so that a pair of rotary dimensions is adjacent; such tensors are marked.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +28,8 @@ static const struct gguf_name layer_names[] = {
     { "ffn_down", "mlp.down_proj", PLAIN },       { 0 },
 };
 
-// The step easy to get wrong: GGUF's post_attention_norm is not Hugging Face's
-// post_attention_layernorm, which is ffn_norm.
+// Easy to get wrong: GGUF's post_attention_norm is not Hugging Face's post_attention_layernorm,
+// which is ffn_norm.
 static const struct gguf_name glm_names[] = {
     { "post_attention_norm", "post_self_attn_layernorm", PLAIN },
     { "post_ffw_norm", "post_mlp_layernorm", PLAIN },
@@ -70,7 +70,7 @@ static void read_mistral(struct gguf_config *c)
         config_refuse(c, "'mistral3.attention.temperature_scale' needs rope scaling 'yarn'");
         return;
     }
-    // Files have the factor of yarn's logarithm itself, not a tenth as DeepSeek's.
+    // Files have the factor of yarn's logarithm itself, not a tenth of it as DeepSeek's files do.
     for (int i = 0; i < 2; i++)
         if (shares[i]) cJSON_SetNumberValue(shares[i], shares[i]->valuedouble / 10);
     cJSON_AddNumberToObject(scaling, "llama_4_scaling_beta", beta);
@@ -353,13 +353,13 @@ static void check_heads(struct gguf_config *c, const struct gguf_architecture *a
     const int64_t rotary = a->order < 0 ? head : config_value(c, "rope.dimension_count", 0, head);
     if (rotary && rotary != head)
         config_refuse(c,
-                      "'%s.rope.dimension_count' is %lld: rotary positions on a part of heads of "
-                      "%lld numbers are not supported for '%s'",
+                      "'%s.rope.dimension_count' is %lld: rotating only a part of each head of "
+                      "%lld elements is not supported for '%s'",
                       a->name, (long long)rotary, (long long)head, a->name);
     const int64_t value = config_value(c, "attention.value_length", 0, head);
     if (value != head)
         config_refuse(c,
-                      "'%s.attention.value_length' is %lld, but heads of keys have %lld numbers: "
+                      "'%s.attention.value_length' is %lld, but key heads have %lld elements: "
                       "different widths are not supported",
                       c->arch, (long long)value, (long long)head);
 }

@@ -104,16 +104,15 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     struct gguf_config *c = &to.c;
     c->to = to.vision;
     e->read(&to);
-    // vlmsh requires as many heads of queries as of keys and values, and a width that is a multiple
-    // of the number of heads.
+    // vlmsh requires as many query heads as key/value heads, and heads of width width / heads.
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
     const int64_t one = c->failed ? 0 : config_value(c, "attention.head_dim", 0, width / heads);
     if (!c->failed && (keys != heads || one != width / heads))
         config_refuse(c,
-                      "'clip.vision.attention.%s' is %lld, with %lld heads in a width of %lld: "
-                      "other heads are not supported",
+                      "'clip.vision.attention.%s' is %lld, with %lld heads in a width of %lld; "
+                      "this is not supported",
                       keys != heads ? "head_count_kv" : "head_dim",
                       (long long)(keys != heads ? keys : one), (long long)heads, (long long)width);
     return c->failed ? err_in(err, "'%s'", mmproj->path) : 0;

@@ -113,7 +113,7 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS }; // TEXTS: all but pictures
 
-// Leaves of type INT96 or of fixed size become null, because no set has them. Bytes with a zero
+// Leaves of type INT96 or of fixed size become null; no known data set has them. Bytes with a zero
 // byte also become null; in a column of texts they are an error.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);

@@ -1,7 +1,7 @@
 // core/files/safetensors.c -- the safetensors reader: maps the file, reads the header and checks
 // the layout of the tensors.
 //
-//   8 bytes: length n of the header (little-endian) | n bytes: JSON | data, without hole or overlap
+//   8 bytes: length n of the header (little-endian) | n bytes: JSON | data, without gap or overlap
 //   {"__metadata__":{"key":"text"},"NAME":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}, ...}
 // A special reader parses the header without building a JSON tree: whole numbers stay exact up to
 // 2^63, memory stays proportional to the number of tensors in any file, and each error can name the

@@ -86,7 +86,7 @@ static int by_use(const void *a, const void *b)
 
 // Returns whether a name has the form FINGERPRINT-KIND.gguf. *unfinished: the name has
 // ".part-XXXXXX" appended.
-static bool is_ours(const char *name, bool *unfinished)
+static bool is_cache_file(const char *name, bool *unfinished)
 {
     static const char ending[] = ".gguf";
     enum { DIGITS = HASH_HEX - 1 };
@@ -114,7 +114,7 @@ static int trim(const char *folder, double most, struct err *err)
     char **names = folder_list(folder);
     for (char **name = names; *name; name++) {
         bool unfinished;
-        if (!is_ours(*name, &unfinished)) continue;
+        if (!is_cache_file(*name, &unfinished)) continue;
         char *path = xasprintf("%s/%s", folder, *name);
         const bool file = lstat(path, &st) == 0 && S_ISREG(st.st_mode);
         if (file && !unfinished) {

@@ -5,8 +5,7 @@
 //   const int held = weight_cache_hold();                        // blocks trimming
 //   ... opens or writes path; weight_cache_use(path);            // marks it as used now
 //   weight_cache_release(held);
-//   weight_cache_trim(20e9, &err);                               // removes least recently used
-//   files
+//   weight_cache_trim(20e9, &err);                               // removes the least recently used
 //
 // A mapped file stays readable when another program removes it.
 #ifndef CORE_FILES_WEIGHT_CACHE_H

@@ -89,7 +89,7 @@ static int64_t own_key(const struct visible *w, int64_t i)
     return w->keys - w->n + i;
 }
 
-// Lists the keys that row i still sees; returns 0 if nothing that it would see is hidden.
+// Lists the keys that row i still sees; returns 0 if none of its keys is hidden.
 static int64_t list_visible(const struct visible *w, int64_t i, int32_t *list)
 {
     const struct site_keys all =

@@ -12,8 +12,8 @@ struct qkv;
 // Computes attention [n,H,dv] of q[n,H,d] over k[P,Hkv,d] and v[P,Hkv,dv], with dv <= d. Row i
 // sees the keys of the view or, if `seen` lists keys for row i, only those; it never sees keys that
 // seen->hidden hides from it. `scale` multiplies the scores. probs [H,n,P], or NULL, receives the
-// probabilities. The output of a row keeps its bits if keys are hidden only from other rows, or if
-// the row would not see the hidden keys anyway.
+// probabilities. Hiding keys that a row would not see anyway, or only from other rows, changes no
+// bit of the row's output.
 struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_view *view,
                       float scale, const struct seen_keys *seen, struct tensor *probs);
 

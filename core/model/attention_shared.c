@@ -1,6 +1,6 @@
-// core/model/attention_shared.c -- grouped-query attention of Gemma 4: norms of the heads of
-// queries, keys and values, other sizes of heads in layers without a sliding window, and, at the
-// end of the model, layers that attend to the keys and values of an earlier layer.
+// core/model/attention_shared.c -- grouped-query attention of Gemma 4: norms of query, key and
+// value heads; different head sizes in layers without a sliding window; and, at the end of the
+// model, layers that attend to the keys and values of an earlier layer.
 //
 //   q = rope(norm(Wq x)), k = rope(norm(Wk x)), v = norm(Wv x), the last norm without a gain
 //
@@ -28,7 +28,7 @@ static const cJSON *single_layer(const cJSON *json, int layer)
     return json_get(json_get(json, "per_layer_config"), number);
 }
 
-// Checks that all layers with a window have heads of the same sizes, and so do all others.
+// Checks that head sizes are equal in all layers with a sliding window, and in all layers without.
 static int check_single_layers(const struct decoder_config *c, const cJSON *json, struct err *err)
 {
     for (int l = 0; l < c->layers; l++) {
@@ -40,8 +40,8 @@ static int check_single_layers(const struct decoder_config *c, const cJSON *json
             return err_in(err, "\"per_layer_config\": layer %d", l);
         if (dim == usual.dim && heads == usual.kv_heads) continue;
         return err_set(err,
-                       "\"per_layer_config\": layer %d has heads of other sizes than the other "
-                       "layers with or without a sliding window; this is not supported",
+                       "\"per_layer_config\": layer %d differs in head sizes from the other layers "
+                       "of its type (with or without a sliding window); this is not supported",
                        l);
     }
     return 0;
@@ -50,7 +50,7 @@ static int check_single_layers(const struct decoder_config *c, const cJSON *json
 static int read_unwindowed(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     struct head_sizes *to = &c->unwindowed;
-    const cJSON *one = NULL; // the first layer without a window that has sizes of its own
+    const cJSON *one = NULL; // entry of the first layer without a window that has one
     for (int l = 0; l < c->layers && !one; l++)
         if (!decoder_slides(c, l)) one = single_layer(json, l);
     if (json_bool(json, "attention_k_eq_v", false, &to->joint, err) < 0 ||
@@ -62,9 +62,9 @@ static int read_unwindowed(struct decoder_config *c, const cJSON *json, struct e
         return -1;
     if (to->dim % 2 || c->heads % to->kv_heads)
         return err_set(err,
-                       "layers without a sliding window: %lld heads of width %lld and %lld heads "
-                       "of keys: the width must be even, and the number of heads a multiple of "
-                       "that of keys",
+                       "layers without a sliding window: %lld query heads of width %lld and %lld "
+                       "key heads: the width must be even, and the number of query heads a "
+                       "multiple of the number of key heads",
                        (long long)c->heads, (long long)to->dim, (long long)to->kv_heads);
     to->value_dim = c->rope.dim = to->dim;
     return check_single_layers(c, json, err);

@@ -43,8 +43,8 @@ void bind_gain(struct binder *b, struct tensor *gain, int64_t n, bool from_1, co
 // Like bind_vector, for a vector that is never trained, merged or adapted.
 void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// Reads a number that the file stores as a tensor without axes or with one element; it is never
-// trained.
+// Reads a number that the file stores as a tensor of rank 0 or with one element. The number is
+// never trained.
 void bind_number(struct binder *b, float *value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // Binds NAME.weight [out,in] and, with `bias`, NAME.bias [out].

@@ -37,8 +37,8 @@ const struct setting weights_settings[] = {
       .def = "20",
       .unit = "GB",
       .stale = STALE_MODELS,
-      .help = "Cache size for converted weights (weights.dtype); weights unused for longest are "
-              "removed first." },
+      .help = "Cache size for converted weights (weights.dtype); the least recently used weights "
+              "are removed first." },
     { 0 },
 };
 

@@ -44,7 +44,7 @@ static int check_input(struct graph *g, const struct decoder *d, const struct kv
     if (rope_bounded(&c->rope) && sequence_longest(s) > c->max_positions)
         graph_fail(g,
                    "rotary scaling \"dynamic\" is supported up to %lld tokens, but the "
-                   "conversation has %lld; use /clear, or /set ctx.max to that",
+                   "conversation has %lld; use /clear, or set ctx.max to that limit",
                    (long long)c->max_positions, (long long)sequence_longest(s));
     return graph_ok(g) ? 0 : -1;
 }
@@ -78,7 +78,7 @@ static struct tensor *rows_logits(struct graph *g, const struct decoder *d, cons
     return logits;
 }
 
-// Returns a copy of the pass with the inputs of all layers, which follow from h[0]; NULL after a
+// Returns a copy of the pass with the inputs of all layers, computed from h[0]; NULL after a
 // failure.
 static const struct pass *pass_with_inputs(struct graph *g, const struct decoder *d,
                                            const struct pass *p, struct tensor *h)

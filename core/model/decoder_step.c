@@ -200,11 +200,11 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
-    // The recording has no place for inputs of layers, nor for a second width of heads.
+    // A recording supports neither per-layer inputs nor a second head width.
     if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim) return false;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     struct err err;
-    float factor; // recordings have no factors of queries
+    float factor; // a recording cannot scale queries by position
     if (rope_query_factors(&d->config.rope, s, NULL, 1, &factor)) return false;
     const int64_t past = kv->layer[0].rows; // the same in all layers
     if (!kv_whole(kv, 0, past) || kv_reserve(kv, past + 1, &err) < 0) return false;

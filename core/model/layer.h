@@ -111,7 +111,7 @@ struct attention_traits decoder_traits(const struct decoder_config *c);
 // Computes one layer of h [n, D] (a graph_block_fn; self is a struct layer).
 struct tensor *layer_forward(struct graph *g, void *self, struct tensor *h);
 
-// --- for kinds -----------------------------------------------------------------------------------
+// --- helpers of the kinds ------------------------------------------------------------------------
 
 // Returns the number of rows in the block that begins at `from`. With a tape, a single block holds
 // all rows.

@@ -20,7 +20,7 @@ double lora_alpha(double scale, int64_t rank, bool stabilised);
 struct linear {
     struct tensor weight; // [out,in], as stored
     struct tensor bias;   // [out]; data NULL: none
-    struct lora *lora;    // NULL: none; owned by the adapter or the training that set it
+    struct lora *lora;    // NULL: none; owned by the adapter or training run that set it
     double share;         // share of the decoder's rows that pass through it
 };
 

@@ -171,7 +171,7 @@ int model_bind(struct model *m, struct err *err)
     return configure(m, err) < 0 ? -1 : bind_weights(m, err);
 }
 
-// Announces, before weights are unpacked, how much memory they will take.
+// Announces the memory that quantised weights will take once unpacked.
 static void announce_unpacking(const struct checkpoint *c, const struct load_progress *progress)
 {
     char *matrices = quantised_text(c);
@@ -226,7 +226,7 @@ struct model *model_open(const char *name, const struct backend *backend,
     return m;
 named:
     err_in(err, "cannot load '%s'%s", folder,
-           m->checkpoint->gguf_count ? " (its metadata serve as config.json)" : "");
+           m->checkpoint->gguf_count ? " (its metadata serves as config.json)" : "");
 out:
     free(folder);
     model_free(m);
@@ -383,7 +383,7 @@ const struct setting compute_settings[] = {
       .stale = STALE_VISUAL,
       .use = USE_ARITHMETIC,
       .help =
-          "Precision of matrix products and attention: f32, or bf16 (faster, rounded) where the "
+          "Precision of matrix products and attention: f32, or bf16 (faster, less exact) where the "
           "device supports it; with bf16, a GPU multiplies f16 weights as f16. auto is bf16 on a "
           "GPU, and on a CPU with fast bf16 if the weights are bf16 or block-quantised.",
       .also = "precision bf16 f32",

@@ -17,7 +17,7 @@ struct pass_view {
     const int32_t *host_first, *host_end; // [n] the same in host memory; NULL while recording
 };
 
-// Keys and values that later layers share, in a pass without a cache; of all rows of `pass`.
+// Keys and values of all rows of `pass` that later layers share, in a pass without a cache.
 struct lent_keys {
     struct tensor *k, *v; // [n, Hkv, d]
     const struct pass *pass;
@@ -35,7 +35,7 @@ struct pass {
     struct tensor *const *visual; // visual tokens of each picture (struct graph), or NULL
     struct lent_keys *lent;       // [layers]; NULL: no layer shares keys, or the pass has a cache
     struct tensor *inputs;        // inputs of the layers (core/model/layer_inputs.h); NULL: none
-    const struct pass *inputs_of; // the pass over whose rows they are
+    const struct pass *inputs_of; // the pass for whose rows they were computed
 
     // The following members are for layers with `past` valid rows in their cache; past -1: not set.
     int64_t past;

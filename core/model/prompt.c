@@ -79,7 +79,7 @@ static int check_variable(struct setting_env *env, struct err *err)
     return -1;
 }
 
-// Warns of variables that have no effect because a built-in template is used.
+// Warns about variables that have no effect because a built-in template is used.
 static enum setting_stale apply_template(const struct setting *row, const struct setting_env *env)
 {
     const struct setting *one;

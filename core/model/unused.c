@@ -84,8 +84,8 @@ static char *greedy_notice(const struct model *m)
         how = xasprintf(": /set sample.repeat_penalty %.6g", penalty->valuedouble);
     char *text = xasprintf(
         "%s for %s, which vlmsh does not apply (%s does, even to greedy answers)%s",
-        m->checkpoint->gguf_count ? "the file's metadata ask" : "generation_config.json asks", keys,
-        m->checkpoint->gguf_count ? "llama.cpp" : "transformers", how ? how : "");
+        m->checkpoint->gguf_count ? "the file's metadata asks" : "generation_config.json asks",
+        keys, m->checkpoint->gguf_count ? "llama.cpp" : "transformers", how ? how : "");
     free(keys);
     free(how);
     return text;

@@ -45,8 +45,8 @@ struct vision_config {
     int64_t window;     // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l attends to whole pictures
     int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
-                                    // kind->buckets, indexed; Pixtral: the grid of "image_size",
-                                    // which limits nothing
+                                    // kind->buckets, indexed; Pixtral: only for "image_size" in
+                                    // GGUF files, no table
     int64_t head_dim;               // elements of a head; 0: hidden / heads
     double theta;                   // base of its rotation, if the kind reads it
     bool unscaled;                  // scores q k are not divided by sqrt(d)
@@ -347,7 +347,7 @@ struct vision_seen vision_windows(struct graph *g, const struct vision_batch *b)
 void vision_angles(struct graph *g, const struct vision_batch *b, struct tensor **cos,
                    struct tensor **sin);
 
-// --- for kinds -----------------------------------------------------------------------------------
+// --- helpers of the kinds ------------------------------------------------------------------------
 
 // Sets the row and column of patch i of a picture in its grid, in the order that kind->row_by_row
 // selects.

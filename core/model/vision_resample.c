@@ -1,4 +1,4 @@
-// core/model/vision_resample.c -- resamples learned positions to a grid of another size.
+// core/model/vision_resample.c -- resamples learned positions to a grid of a different size.
 //
 // Patch i of n along an axis is at x = (i + 0.5) side / n - 0.5 of the learned grid and gets the
 // sum of its four neighbours there, weighted by the cubic of Keys (1981) with a = -0.75; beyond the

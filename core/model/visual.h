@@ -8,9 +8,9 @@
 // Encodes one or several pictures in one pass into visual tokens [S,D] in sequence order: tokens[i]
 // for pictures[i], whose index is number[i]. With DeepStack they are [S,(1+n)*D]: beside each
 // token, the n rows that the decoder adds to it after its first n layers (visual_deepstack).
-// SITE_PIXELS .. SITE_PROJECTED run inside, on the tokens alone. Failures
-// return NULL or -1 and set g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's
-// attention to pictures[i], [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
+// SITE_PIXELS .. SITE_PROJECTED run inside, before the DeepStack rows are joined. Failures return
+// NULL or -1 and set g->err. With listeners at SITE_FOCUS, focus[i] becomes the encoder's attention
+// to pictures[i], [S] in the arena's host memory, else NULL; `focus` NULL: not needed.
 struct tensor *visual_encode(struct graph *g, const struct model *m, const struct picture *picture,
                              int number, float **focus);
 int visual_encode_all(struct graph *g, const struct model *m, const struct picture *const *pictures,

@@ -371,13 +371,13 @@ error: cannot open '$work/split-00003-of-00003.gguf': No such file or directory
 > /load $work/arch.gguf
 error: '$work/arch.gguf': architecture 'mamba' is not supported (known: llama, internlm2, mistral3, qwen2, qwen2vl, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, gemma3, glm4, deepseek2)
 > /load $work/pre.gguf
-error: cannot load '$work/pre.gguf' (its metadata serve as config.json): tokenizer '$work/pre.gguf': pre-tokenizer 'klingon' is not supported (known: default ...
+error: cannot load '$work/pre.gguf' (its metadata serves as config.json): tokenizer '$work/pre.gguf': pre-tokenizer 'klingon' is not supported (known: default ...
 > /load $work/model.gguf
-error: cannot load '$work/model.gguf' (its metadata serve as config.json): tokenizer '$work/model.gguf': model 'bert' is not supported (known: gpt2, llama)
+error: cannot load '$work/model.gguf' (its metadata serves as config.json): tokenizer '$work/model.gguf': model 'bert' is not supported (known: gpt2, llama)
 > /load $work/ffn.gguf
-error: cannot load '$work/ffn.gguf' (its metadata serve as config.json): tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but the metadata need [99, 64]
+error: cannot load '$work/ffn.gguf' (its metadata serves as config.json): tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but the metadata needs [99, 64]
 > /load $work/scaling.gguf
-error: cannot load '$work/scaling.gguf' (its metadata serve as config.json): config.json: rope scaling "longrope" is not supported (known: default, linear, llama3, yarn, dynamic, proportional, divisors, mrope)
+error: cannot load '$work/scaling.gguf' (its metadata serves as config.json): config.json: rope scaling "longrope" is not supported (known: default, linear, llama3, yarn, dynamic, proportional, divisors, mrope)
 > /load $work/short.gguf
 error: '$work/short.gguf' is not a valid GGUF file: tensor 'blk.0.ffn_down.weight': its data ends beyond the file's 80416 data bytes: the file is truncated, download it again
 E
@@ -391,7 +391,7 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
     'llama.attention.head_count_kv=[2, 2, 2, 1]|is 2 in one layer and 1 in another' 'llama.attention.key_length=15|must be even'
     'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
     'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
-    'llama.rope.dimension_count=8|rotary positions on a part of heads of 16 numbers' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
+    'llama.rope.dimension_count=8|rotating only a part of each head of 16 elements' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
     'llama.rope.scaling.factor=2.0|both' 'llama.rope.scale_linear=-2.0|must not be negative'
     'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|does not generate text'
     'llama.attention.temperature_scale=0.1|is 0.1, which is not supported' 'llama.n_deepstack_layers=3|is 3, which is not supported'

@@ -237,7 +237,7 @@ done
 gguf "opens the model without these tensors" --add blk.0.attn_k_norm.weight
 opens "ignored" "$work/m.gguf" "1 tensor ('blk.*.attn_k_norm.weight')" --mmproj none --ignore-weights
 gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp=0.3' --set 'general.sampling.top_k=20'
-grep -q "the file's metadata ask for repetition_penalty 1.5, which vlmsh does not apply (llama.cpp" "$work/out" || fail "no notice of sampling"
+grep -q "the file's metadata asks for repetition_penalty 1.5, which vlmsh does not apply (llama.cpp" "$work/out" || fail "no notice of sampling"
 grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "no row of sampling"
 gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
 # Unread metadata: known to be harmless, unknown, or relevant to the result.
@@ -263,7 +263,7 @@ python3 tests/goldens/to_gguf.py $llama "$work/m.gguf" --set 'tokenizer.chat_tem
     --set 'tokenizer.chat_template.rag="{{ messages[0].content }}"'
 vlmsh "$work/m.gguf" --mmproj none -c /info >"$work/out" 2>&1
 grep -qF "the file has no 'tokenizer.chat_template': 'tokenizer.chat_template.rag' is used" "$work/out" || fail "a named template: $(cat "$work/out")"
-gguf "'llama.attention.value_length' is 8, but heads of keys have 16 numbers" --set llama.attention.value_length=8
+gguf "'llama.attention.value_length' is 8, but key heads have 16 elements" --set llama.attention.value_length=8
 # Metadata of encoders.
 eyes() { # FOLDER TEXT SET...: refused with that text; "TEXT": opens with that notice; "": opens
     local folder=tests/goldens/$1 text=$2 sets=()

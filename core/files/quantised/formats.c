@@ -467,7 +467,7 @@ static int describe_bnb8(struct quantised_reading *r)
     const struct safetensor *codes = codes_of(r), *format = quantised_part(r, ".weight_format");
     if (format &&
         (format->dtype != DTYPE_U8 || format->bytes != 1 || *(const uint8_t *)format->data))
-        return refuse(r, "an order of bitsandbytes other than 'row'");
+        return refuse(r, "a bitsandbytes layout that is not 'row'");
     const struct safetensor *scale =
         codes->rank == 2 ? need_floats(r, ".SCB", codes->shape[0]) : NULL;
     if (codes->rank != 2) return refuse(r, "more than two dimensions");

@@ -45,8 +45,8 @@ bool quantised_is_mlx(const struct checkpoint *c)
     return false;
 }
 
-// Replaces *place, an entry of c->tensors, by a copy that the checkpoint owns, followed by `extra`
-// bytes. NULL: out of memory.
+// Replaces *place, an entry of c->tensors, with a copy that the checkpoint owns, followed by
+// `extra` bytes. NULL: out of memory.
 static struct safetensor *copy_entry(struct checkpoint *c, const struct safetensor **place,
                                      size_t extra, struct err *err)
 {

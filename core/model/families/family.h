@@ -91,7 +91,8 @@ struct family {
     const char *name;                 // "llava"
     const char *const *architectures; // its "architectures" in config.json, NULL-terminated
     const char *const *model_types;   // or, without architectures, "model_type"
-    // Architectures with similar names but other computations, refused by name. NULL: none known.
+    // Architectures with similar names but different computations, refused by name. NULL: none
+    // known.
     const char *const *relatives;
     // For language models, which other families may use as their decoder (text_config); else NULL.
     const struct decoder_kind *decoder;

@@ -30,7 +30,7 @@ static int read_pool(struct model *m, const cJSON *config, struct err *err)
     if (side * side == tokens && v->merge * side == p->side) return 0;
     return err_set(
         err,
-        "\"mm_tokens_per_image\" %lld: %lld x %lld patches cannot be averaged to so many "
+        "\"mm_tokens_per_image\" %lld: %lld x %lld patches cannot be pooled to this number of "
         "tokens",
         (long long)tokens, (long long)p->side, (long long)p->side);
 }
@@ -58,9 +58,9 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
         json_bool(json, "do_pan_and_scan", false, &pan, err) < 0)
         return -1;
     if (pan)
-        return err_set(err, "\"do_pan_and_scan\": parts of pictures as further pictures are not "
-                            "supported; set it to false");
-    m->picture.flatten = true; // transformers converts, though files say null
+        return err_set(err, "\"do_pan_and_scan\": adding crops of a picture as further pictures is "
+                            "not supported; set it to false");
+    m->picture.flatten = true; // transformers converts to RGB, although files say null
     if (m->picture.width == v->image_size && m->picture.height == v->image_size) return 0;
     return err_set(err,
                    "pictures are resized to %lld x %lld pixels, but the encoder needs %lld x %lld",

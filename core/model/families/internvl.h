@@ -5,7 +5,7 @@
 
 #include "core/model/families/family.h"
 
-// Reads the vision config of that kind, the feature layer (counted as hidden states) and
+// Reads the vision config of that kind, the feature layer (an index of hidden states) and
 // "downsample_ratio" into m->vision.
 int internvl_read_vision(struct model *m, const struct vision_kind *kind, const cJSON *config,
                          const cJSON *vision, const char *layer_key, struct err *err);

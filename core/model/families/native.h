@@ -17,7 +17,7 @@ int native_check_width(const struct model *m, int64_t out, struct err *err);
 extern const struct picture_kind native_pictures;
 // Checks that a GGUF file can describe the encoder: its activation, and patches of two frames.
 int native_check_mmproj(const struct model *m, enum gelu_form act, struct err *err);
-// Writes how patches are merged and the limits of a picture's pixels.
+// Writes the merge size and the limits on a picture's number of pixels.
 void native_put_mmproj(const struct model *m, struct gguf_writer *out);
 // Implements family->positions.
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s);

@@ -67,10 +67,11 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
     if (!p->resize) p->longest = 0;
     const int64_t side = v->image_size / v->patch;
     if (side > 0 && side % v->merge == 0) return 0;
-    return err_set(err,
-                   "tiles of %lld pixels have %lld patches a side, of which \"scale_factor\" %lld "
-                   "cannot join whole squares",
-                   (long long)v->image_size, (long long)side, (long long)v->merge);
+    return err_set(
+        err,
+        "tiles of %lld pixels have %lld patches a side, which \"scale_factor\" %lld does "
+        "not divide",
+        (long long)v->image_size, (long long)side, (long long)v->merge);
 }
 
 static int smolvlm_configure(struct model *m, const struct checkpoint *c, struct err *err)

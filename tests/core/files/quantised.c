@@ -248,7 +248,7 @@ static const struct edit refused[] = {
     { "mlx f16", MLX("\"bits\": 8, \"group_size\": 32"), .message = "does not fit" },
     { "mlx f16", .base = "model.layers.1.mlp.switch_mlp.up_proj", .message = "is an expert" },
     { "int8 one scale", .empty = "m.weight_scale", .message = "does not fit" },
-    { "llm.int8", .patch = "m.weight_format", .byte = 1, .message = "other than 'row'" },
+    { "llm.int8", .patch = "m.weight_format", .byte = 1, .message = "layout that is not 'row'" },
     { "llm.int8", .drop = "m.SCB", .message = "these are INT8 (bitsandbytes) weights" },
     { "fp4", .drop = "m.weight.absmax", .message = "no tensor 'm.weight.absmax'" },
     { "nf4 nested, in f32", .drop = "m.weight.nested_absmax", .message = "nested_absmax" },

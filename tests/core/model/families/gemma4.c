@@ -104,8 +104,7 @@ static void other_configs_are_refused(void **state)
         { "\"num_kv_shared_layers\": 5", "\"num_kv_shared_layers\" 5: layer 5" },
         { "\"use_bidirectional_attention\": \"all\"", "\"use_bidirectional_attention\" \"all\"" },
         { "\"global_head_dim\": 7", "heads of width 7" },
-        { "\"per_layer_config\": {\"1\": {\"head_dim\": 128}}",
-          "layer 1 has heads of other sizes" },
+        { "\"per_layer_config\": {\"1\": {\"head_dim\": 128}}", "layer 1 differs in head sizes" },
         { "\"pad_token_id\": 262144", "\"pad_token_id\" 262144" },
     };
     (void)state;
