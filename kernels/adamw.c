@@ -1,5 +1,6 @@
 // kernels/adamw.c -- one step of AdamW over one parameter.
 //
+//   g = scale * gradient
 //   m = b1 m + (1-b1) g        v = b2 v + (1-b2) g^2
 //   w = w (1 - lr decay) - lr / (1-b1^t) * m / (sqrt(v / (1-b2^t)) + eps)
 #include <math.h>

@@ -151,7 +151,7 @@ static __device__ inline void few_scores(float *scores, const float *query,
     }
 }
 
-// Replaces a head's scores by e^(score - highest), or by 0 for unseen keys. Sets *high to the
+// Replaces a head's scores with e^(score - highest), or with 0 for unseen keys. Sets *high to the
 // highest score and *sum to the sum of the new scores. Called by one warp per head.
 static __device__ inline void few_exp_scores(float *scores, int part, const struct span &see,
                                              float *high, float *sum)

@@ -105,7 +105,7 @@ static __device__ inline void load_queries(uint16_t *tile, const struct forward_
     }
 }
 
-// Replaces scores by 2^(score - highest). Easy to get wrong: the highest score of a row that has
+// Replaces scores with 2^(score - highest). Easy to get wrong: the highest score of a row that has
 // seen no key yet is -infinity, which must not be subtracted.
 template <int WIDE, int MANY>
 static __device__ inline void exp_scores(struct rows<WIDE, MANY> *r, float s[MANY][KEYS / 8][4])

@@ -75,7 +75,7 @@ struct mma_keys {
 // lse).
 int mma_attend(const struct attention_call *c, const struct mma_keys *keys, float *lse);
 
-// --- in kernels ----------------------------------------------------------------------------------
+// --- device code ---------------------------------------------------------------------------------
 
 static __device__ inline int lane_of(void)
 {

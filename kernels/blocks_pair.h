@@ -42,7 +42,7 @@ VEC_INLINE int pair_offset(int i, int size, bool crossed)
     return 128 * p + 64 * (in / 16 % 2) + 16 * lane;
 }
 
-// --- from bytes in order, and from stored bytes --------------------------------------------------
+// --- making pairs --------------------------------------------------------------------------------
 
 // Makes a pair of 64 elements (`low`) and the next 64 (`high`).
 VEC_INLINE struct pair pair_of_32(__m512i low, __m512i high)

@@ -9,7 +9,7 @@
 //
 // Asynchronous downloads (tensors for probes) use a pinned ring of their own, whose bytes are
 // reserved and released in order. They run on the ops' stream, so that later ops cannot overwrite
-// the source too early; these transfers are no bottleneck, because probes compute for longer.
+// the source too early; these transfers are not a bottleneck, because probes compute for longer.
 #include <string.h>
 
 #include <algorithm>

@@ -26,7 +26,7 @@ extern "C" {
 static constexpr int WARP = 32;
 static constexpr unsigned ALL_LANES = 0xffffffff;
 
-// --- on the host ---------------------------------------------------------------------------------
+// --- host code -----------------------------------------------------------------------------------
 
 // Selects the current GPU (struct gpus) in the calling thread and returns its stream. cuda_gpu_now
 // returns the GPU's index.
@@ -149,7 +149,7 @@ template <typename... Numbers> static inline bool in_fours(int64_t n, const Numb
     return ((n % 4 == 0) && ... && ((uintptr_t)numbers % 16 == 0));
 }
 
-// --- in kernels ----------------------------------------------------------------------------------
+// --- device code ---------------------------------------------------------------------------------
 
 // Waits until the previous kernel has ended and its writes are visible (LAUNCH_EARLY).
 __device__ inline void cuda_wait_previous(void)

@@ -52,8 +52,8 @@ static __device__ inline float times_sigmoid(float x, float of)
 #endif
 }
 
-// Reads an element of cuBLASLt's product. Replaces infinity, the result of overflow in f16, by the
-// largest finite f16 number (Hugging Face transformers in f16 continues with infinities and NaNs).
+// Reads an element of cuBLASLt's product. Replaces infinity, the result of overflow in f16, with
+// the largest finite f16 number (transformers in f16 continues with infinities and NaNs).
 template <bool HALF> static __device__ inline float product_of(uint16_t x)
 {
     return HALF ? within_f16(from_f16(x)) : from_bf16(x);

@@ -21,7 +21,7 @@ VEC_INLINE vf numbers_from(const float *vector, int64_t m, int64_t count)
     return vector && left > 0 ? vf_load_part_n(vector + m, at_most(left, VEC)) : vf_set(0);
 }
 
-// --- to y ----------------------------------------------------------------------------------------
+// --- stores to y ---------------------------------------------------------------------------------
 
 VEC_INLINE void put_tile_sums(const struct amx_product *p, const float *sums, int64_t row,
                               int64_t m)
@@ -94,7 +94,7 @@ static void put_added(const struct amx_product *p, const float *a, const float *
     if (b) add_tile_sums(p, b, row, m + AMX_SIDE);
 }
 
-// --- to rows of the next product -----------------------------------------------------------------
+// --- packing for the next product ----------------------------------------------------------------
 
 // x / (1 + 2^-z).
 VEC_INLINE vf share_of(vf x, vf z)

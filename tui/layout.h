@@ -1,7 +1,7 @@
 // tui/layout.h -- the positions of panels.
 //
 //   struct placed_panel placed[PANEL_COUNT];
-//   int n = layout_place(screen_layout_find("workbench"), focus, area, placed);
+//   int n = layout_place(screen_layout_find("workbench", columns), focus, area, placed);
 //
 // A layout is a tree of splits. A panel that would be smaller than its minimum size gives its cells
 // to its neighbour; if such a panel has the focus, it covers the right half, or all of a small

@@ -1,7 +1,7 @@
 // tui/list.h -- lists drawn over the panels: the command palette, the pickers, the keys.
 //
 //   list_open_palette(v);  list_open_picker(v, "image", shell);  list_open_help(v, keys, "chat");
-//   list_type(v, &key);  list_act(v, "choose");                // sets v->run or v->insert
+//   list_type(v, &key);  list_act(v, "choose", shell);         // sets v->run or v->insert
 #ifndef TUI_LIST_H
 #define TUI_LIST_H
 

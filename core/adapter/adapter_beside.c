@@ -1,9 +1,9 @@
 // core/adapter/adapter_beside.c -- reports files in an adapter's folder and keys of
-// adapter_config.json that vlmsh does not use, although the training may have used them.
+// adapter_config.json that vlmsh does not use, although training may have used them.
 //
 // Trainers save more than LoRA: weights in other files (LLaVA's projector), a tokenizer with added
-// tokens, another chat template, other picture sizes. The adapter was trained with them, but
-// neither PEFT nor vlmsh reads them.
+// tokens, a different chat template, different picture sizes. The adapter was trained with them,
+// but neither PEFT nor vlmsh reads them.
 #include "core/adapter/adapter_config.h"
 
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static void check_tokens(struct adapter *a, const cJSON *config)
     cJSON_Delete(added);
     cJSON_Delete(tokenizer);
     adapter_notice(
-        a, "the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: ",
+        a, "the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: ",
         &missing, "; the model's tokenizer is used");
 }
 
@@ -135,8 +135,8 @@ void adapter_beside(struct adapter *a)
     if (template &&
         !checkpoint_same_template(template, model->chat_template ? model->chat_template : ""))
         names_add(&a->notices,
-                  "the adapter's folder has a chat template other than the model's, which is not "
-                  "used: if it was trained with it, copy it to the model's folder",
+                  "the chat template in the adapter's folder differs from the model's and is not "
+                  "used: if the adapter was trained with it, copy it to the model's folder",
                   NULL);
     free(template);
     if (a->model->tokenizer) check_tokens(a, tokenizer);

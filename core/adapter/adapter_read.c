@@ -497,8 +497,8 @@ static int find_bare(struct reading *r)
     return 0;
 }
 
-// Gives a notice of the modules in modules_to_save for which the file has no tensors; the model's
-// own are used.
+// Adds a notice that names the modules in modules_to_save for which the file has no tensors; the
+// model's own are used.
 static void find_unsaved(struct reading *r)
 {
     struct names unsaved = { 0 };

@@ -110,7 +110,7 @@ static int check_adapter(struct setting_env *env, struct err *err)
     if (!none) {
         env->adapter = adapters_open(env->adapters, name, env->reload, env->model, err);
         if (!env->adapter) return -1;
-        // Replaces a name by the folder.
+        // Replaces the name of a loaded adapter with its folder.
         settings_set(env->settings, "adapter", env->adapter->folder, NULL);
     }
     return env->adapter != env->adapters->active;

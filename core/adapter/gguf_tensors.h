@@ -4,7 +4,7 @@
 //   struct gguf_tensor *t = gguf_tensors_add(&all, xstrdup("v.blk.0.attn_q.weight"), DTYPE_F16,
 //                                            2, (int64_t[]){ D, D });
 //   gguf_tensor_rows(t, qkv, 0, D);
-//   if (gguf_tensors_write(&all, model, path, out, &progress, &err) < 0) ...
+//   if (gguf_tensors_write(&all, model, out, &progress, &err) < 0) ...
 //
 // LoRA is added to its weight in f32 and rounded once.
 #ifndef CORE_ADAPTER_GGUF_TENSORS_H

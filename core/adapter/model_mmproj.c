@@ -75,7 +75,7 @@ static void put_next(const struct model *m, struct gguf_writer *out)
     gguf_writer_text(out, ".mm_patch_merge_type", "spatial_unpad");
 }
 
-// Writes which blocks attend to the whole picture: n if every nth block does, otherwise a list.
+// Writes the blocks that attend to the whole picture: n if every nth block does, otherwise a list.
 static void put_whole_blocks(const struct model *m, struct gguf_writer *out)
 {
     const struct vision_config *v = &m->vision.config;

@@ -30,7 +30,7 @@ struct provenance_env {
     const struct settings *settings;
 };
 
-// Facts: "model" (fingerprint), "model files" (hashes of the model's files, for messages),
+// Entries: "model" (fingerprint), "model files" (hashes of the model's files, for messages),
 // "adapter" (name@hash) if one is applied, and settings by key.
 struct provenance {
     struct provenance_fact {
@@ -63,7 +63,7 @@ bool provenance_get(struct provenance *p, const cJSON *object);
 // True if both are the same model, but an earlier version of vlmsh computed the fingerprint in
 // `there`.
 bool provenance_earlier(const struct provenance *there, const struct provenance *now);
-// Returns all facts but the model in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller
+// Returns all entries but the model's in one line: "adapter=ln@3f2a..., prune.keep=0.5"; the caller
 // frees it.
 char *provenance_state(const struct provenance *p);
 

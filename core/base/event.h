@@ -24,7 +24,7 @@ enum event_kind {
     EVENT_TOKEN,    // text, id: one generated token (text may be empty); id -1: no token, only the
                     // rest of the text. reasoning: text of the reasoning; value: all text, with
                     // marks; ok: a closing mark came without an opening one, so all earlier text is
-                    // reasoning; token: how sure the model is of it, NULL: not computed
+                    // reasoning; token: probability and entropy, NULL: not computed
     EVENT_ANSWER,   // answer: the complete answer
     EVENT_TEXT,     // text: lines for the user (help, info); ok: they are a drawing and must not be
                     // wrapped

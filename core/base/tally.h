@@ -22,7 +22,7 @@ double tally_mean(const struct tally *t);                     // NaN if empty
 double tally_std(const struct tally *t);                      // of the population; NaN if empty
 // The 95% interval of the mean of independent numbers by Student's t; NaN for fewer than two.
 void tally_interval(const struct tally *t, double *low, double *high);
-extern const double normal_quantile; // 97.5% of the standard normal distribution lie below
+extern const double normal_quantile; // 97.5% of the standard normal distribution lies below it
 // The 95% interval of a share among n independent cases (Wilson 1927), with an end of exactly 0 or
 // 1 if the share is 0 or 1. NaN for no case.
 void share_interval(double share, double n, double *low, double *high);

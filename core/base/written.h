@@ -5,7 +5,7 @@
 //   if (written_unchanged("table.csv")) ...        // nobody has changed it since
 //
 // The list is a file beside the history ($XDG_STATE_HOME/vlmsh/written): path, size and time of the
-// last change of each file. Without the list (no home folder, or a read-only one) no file is known.
+// last change to each file. Without the list (no home folder, or a read-only one) no file is known.
 #ifndef CORE_BASE_WRITTEN_H
 #define CORE_BASE_WRITTEN_H
 

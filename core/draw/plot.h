@@ -48,10 +48,10 @@ int plot_figure(const char *path, const struct figure_look *look, const struct p
 // Counts the points that can be drawn. *lost: finite points that a logarithmic axis cannot show.
 size_t plot_count(const struct plot_axes *axes, const struct plot_line *lines, size_t count,
                   size_t *lost);
-// Sorts a line by x, and replaces points with the same x by their mean and its 95% interval
+// Sorts a line by x, and replaces points with the same x with their mean and its 95% interval
 // (allocates low and high). Leaves out points that are not finite.
 void plot_mean(struct plot_line *line);
-// Replaces each value by the mean of the values at most window / 2 indices away; skips gaps.
+// Replaces each value with the mean of the values at most window / 2 indices away; skips gaps.
 void plot_smooth(double *y, size_t count, size_t window);
 
 // A line's points binned by columns, for a line with ascending x and more points than the columns

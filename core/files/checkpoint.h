@@ -4,7 +4,8 @@
 //   struct checkpoint *c = checkpoint_open("/models/llava-1.5-7b-hf", NULL, &err);
 //   const cJSON *text = json_get(c->config, "text_config");
 //   struct tensor w;
-//   checkpoint_tensor(c, "language_model.model.norm.weight", 1, (int64_t[]){ 4096 }, &w, &err);
+//   checkpoint_tensor(c, "language_model.model.norm.weight", 1, (int64_t[]){ 4096 }, &arena, &w,
+//                     &err);
 //
 // Room core/files/: checkpoints on disk: safetensors files, model folders, the local hub cache.
 // Uses base and graph.

@@ -3,7 +3,7 @@
 //
 //   float *score = ...[view.count];
 //   prune_score(g, PRUNE_CONTRIBUTION, seed, &view, score);
-//   prune_choose(PRUNE_CONTRIBUTION, score, view.count, k, keep);
+//   prune_choose(PRUNE_CONTRIBUTION, score, view.count, k, false, keep);
 #ifndef CORE_METHODS_PRUNE_SCORE_H
 #define CORE_METHODS_PRUNE_SCORE_H
 

@@ -78,7 +78,7 @@ const char *box_unit_text(enum box_unit unit)
     return texts[unit];
 }
 
-// --- from numbers to pixels ----------------------------------------------------------------------
+// --- numbers to pixels ---------------------------------------------------------------------------
 
 // Number n means pixel start + n * scale; valid numbers go from 0 to `most`.
 struct frame {
@@ -149,7 +149,7 @@ static bool place(struct picture_box *b, const double *n, const struct frame *f,
             if (!(number >= -slack && number <= f->most[i] + slack)) return false;
             at[i][k] = fmin(fmax(f->start[i] + number * f->scale[i], 0), size[i]);
         }
-        if (at[i][1] < at[i][0]) { // corners in another order
+        if (at[i][1] < at[i][0]) { // corners in a different order
             const double first = at[i][0];
             at[i][0] = at[i][1];
             at[i][1] = first;

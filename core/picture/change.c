@@ -1,4 +1,4 @@
-// core/picture/change.c -- shifts, crops, tones, noise, blur and JPEG of a picture.
+// core/picture/change.c -- shift, crop, brightness, contrast, noise, blur and JPEG compression.
 #include "core/picture/change.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "core/picture/image_parts.h"
 #include "core/picture/resize.h"
 
-// Changes an image [height, width, 3], whose pixels it may replace; `by`: how much.
+// Changes an image [height, width, 3], whose pixels it may replace; `by`: the row's two parameters.
 typedef int (*change_fn)(struct image *image, const double *by, struct err *err);
 
 static int clamp(int64_t x, int64_t end)
@@ -89,7 +89,7 @@ static int noise(struct image *image, const double *by, struct err *err)
     return 0;
 }
 
-// Replaces each pixel by the mean of its 3 x 3 neighbourhood.
+// Replaces each pixel with the mean of its 3 x 3 neighbourhood.
 static int blur(struct image *image, const double *by, struct err *err)
 {
     const int64_t w = image->width, h = image->height;

@@ -1,4 +1,4 @@
-// core/picture/change.h -- small changes of a picture that keep its size, for measuring how stable
+// core/picture/change.h -- small changes to a picture that keep its size, to measure how stable
 // answers are.
 //
 //   for (int i = 0; i < image_change_count; i++)
@@ -9,7 +9,7 @@
 
 #include "core/picture/image.h"
 
-// Their names: "shift right 3%", "JPEG quality 50" ...
+// Names of the changes: "shift right 3%", "JPEG quality 50" ...
 extern const char *const image_changes[];
 extern const int image_change_count;
 

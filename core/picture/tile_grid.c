@@ -2,16 +2,17 @@
 //
 // By aspect ratio, as InternVL does (Chen et al. 2024, arXiv 2404.16821, section 3.3): the picture
 // is resized to cols x rows squares, its aspect ratio not kept, and cut; with more than one square
-// the whole picture, resized to one square, comes last. The step easy to get wrong is the tie:
-// grids are compared in order of their number of tiles, then of columns, and a grid whose aspect
-// ratio is as near as that of the best so far (2 x 2 after 1 x 1) replaces it only if the picture's
-// area is more than half of the grid's.
+// the whole picture, resized to one square, comes last. Easy to get wrong, on ties: grids are
+// compared in order of their number of tiles, then of columns, and a grid whose aspect ratio is as
+// near as that of the best so far (2 x 2 after 1 x 1) replaces it only if the picture's area is
+// more than half of the grid's.
 //
 // By size, as transformers does for Idefics3 and SmolVLM: the picture's longest edge is resized to
 // a fixed length, even if that enlarges it; then both sides to multiples of a tile's, the aspect
 // ratio not kept; the result is cut, and the whole result, resized to one tile, comes last. A
-// picture of one tile gets no such extra tile. The steps easy to get wrong: the three resizes
-// follow each other, and a shorter side that the first one makes odd grows by one pixel.
+// picture of one tile gets no such extra tile. Easy to get wrong: each of the three resizes starts
+// from the result of the previous one, and a shorter side that the first one makes odd grows by one
+// pixel.
 //
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
 // get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with
@@ -23,7 +24,7 @@
 
 enum { CANVAS_MAX_SIDE = 16384, LONGEST_MAX = 4096 };
 
-// --- by aspect ratio -----------------------------------------------------------------------------
+// --- grids by aspect ratio -----------------------------------------------------------------------
 
 static int64_t with_thumbnail(const struct picture_config *c, int64_t tiles)
 {
@@ -77,7 +78,7 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
     return rc;
 }
 
-// --- by size -------------------------------------------------------------------------------------
+// --- grids by size -------------------------------------------------------------------------------
 
 // Resizes the longer side to `longest`, and the other side in proportion, rounded down and then,
 // with `even`, up to an even number.
@@ -170,7 +171,7 @@ int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struc
     return rc;
 }
 
-// --- by resolution -------------------------------------------------------------------------------
+// --- grids by resolution -------------------------------------------------------------------------
 
 static int grid_read(struct tile_grid *g, const cJSON *pair, int64_t tile, struct err *err)
 {

@@ -27,7 +27,7 @@ struct tile_grid {
     int64_t rows, cols;
 };
 
-// --- by aspect ratio -----------------------------------------------------------------------------
+// --- grids by aspect ratio -----------------------------------------------------------------------
 
 // Returns the grid of c->min_tiles to c->max_tiles tiles whose aspect ratio is nearest to the
 // picture's. `most` > 0: the grid has at most that many tiles, including the thumbnail, or as few
@@ -41,7 +41,7 @@ int64_t tile_count(const struct picture_config *c, struct tile_grid grid);
 int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image *from,
                   const struct picture_config *c, enum resize_order order, struct err *err);
 
-// --- by size -------------------------------------------------------------------------------------
+// --- grids by size -------------------------------------------------------------------------------
 
 // The sizes of a picture after its two resizes, and the grid into which it is then cut; 0 x 0
 // tiles: the picture would need too many.
@@ -57,7 +57,7 @@ struct tile_plan tile_plan_by_size(const struct picture_config *c, int64_t width
 int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struct image *from,
                   const struct picture_config *c, enum resize_order order, struct err *err);
 
-// --- by resolution -------------------------------------------------------------------------------
+// --- grids by resolution -------------------------------------------------------------------------
 
 struct tile_grids {
     int64_t tile; // side of a tile in pixels

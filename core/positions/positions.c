@@ -279,7 +279,7 @@ static int mark_object(const struct position *p, const struct positions_env *env
     static const double all[4];
     struct image mask = { 0 };
     int picture = -1;
-    if (!env->object) return err_set(err, "objects are not known here");
+    if (!env->object) return err_set(err, "positions of objects are not available here");
     int status = env->object(env->self, p->object, &picture, &mask, err);
     if (status == 0) status = mark_area(env, picture, all, &mask, rows, err);
     image_release(&mask);
@@ -325,7 +325,7 @@ static int mark(const struct position *p, const struct positions_env *env, bool 
         return 0;
     case POSITION_SINKS:
         return env->sinks ? env->sinks(env->self, rows, err)
-                          : err_set(err, "sinks are not known here");
+                          : err_set(err, "attention sinks are not available here");
     case POSITION_ALL: return mark_range(0, s->n, rows);
     case POSITION_NUMBERS: break;
     }

@@ -1,6 +1,6 @@
 // core/probes/curvature.h -- curvature of the visual token trajectory in a layer.
 //
-//   struct curvature *c = curvature_new(env);
+//   struct curvature *c = curvature_new(env, &err);
 //   curvature_add(c, g, site, args);           // at SITE_LAYER_IN and SITE_FINAL (layer L)
 //   curvature_angle(c, layer, false); curvature_total(c, false);
 #ifndef CORE_PROBES_CURVATURE_H

@@ -126,8 +126,8 @@ int settings_index(const char *key);                  // -1 if unknown
 // rows.
 int settings_make(const char *key);
 bool setting_is_pattern(const struct setting *row);
-// True if users see the row in lists: it is no pattern, and a row of a pattern is offered or set in
-// s (NULL: the defaults).
+// True if users see the row in lists: it is not a pattern and, if made from a pattern, it is offered
+// or set in s (NULL: the defaults).
 bool setting_listed(const struct setting *row, const struct settings *s);
 // Offers the rows of these names, and no others, to users.
 void settings_offer(const char *pattern, const char *const *names, size_t count);
@@ -180,7 +180,7 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 // number, or -1 with a message when a layer is outside the model or listed twice.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err);
-// Like settings_layers, for a list of other things, which `of` and `what` name in messages
+// Like settings_layers, for lists of other items. Messages name the whole `of` and an item `what`
 // ("prompt", "visual token").
 int settings_numbers(const struct settings *s, const char *key, int64_t count, const char *of,
                      const char *what, bool *set, struct err *err);

@@ -255,7 +255,8 @@ static int apply_changes(struct answering *a)
 
 // --- generation ----------------------------------------------------------------------------------
 
-// Computes how sure the model was of the newest token, which was chosen from the current logits.
+// Measures the newest token, which was chosen from the current logits: its probability, the entropy
+// and the share that comes from the pictures.
 static struct event_token measure_token(const struct answering *a, int32_t id)
 {
     const struct answer_options *o = a->options;

@@ -208,8 +208,8 @@ const struct setting image_settings[] = {
       .def = "auto",
       .choices = box_choices,
       .stale = STALE_NOTHING,
-      .help = "Convention for the numbers of boxes in answers; auto is the model family's "
-              "convention.",
+      .help = "Coordinate convention of boxes in answers (shares of the picture, thousandths, "
+              "pixels ...); auto is the model family's.",
       .also = "bounding box bbox grounding points coordinates" },
     { 0 },
 };

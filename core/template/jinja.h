@@ -8,7 +8,7 @@
 //   struct jinja_arena arena = { 0 };
 //   struct jinja_value vars = jinja_dict(&arena);
 //   jinja_set(&arena, vars, "name", jinja_text(&arena, "x", 1, 7));   // from source 7
-//   jinja_render(t, &arena, vars, &output, &err);
+//   jinja_render(t, &arena, vars, 0, &output, &err);
 //
 // Every operation keeps the origin of each byte of a string, so the rendered text shows which parts
 // the user typed. Templates are untrusted: nesting and output are bounded, and parsing and

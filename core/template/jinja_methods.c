@@ -61,7 +61,7 @@ METHOD(text, split)
     return jinja_list_value(JINJA_LIST, list);
 }
 
-// Replaces each field "{}" by the next argument; "{{" and "}}" are escaped braces. Fields with a
+// Replaces each field "{}" with the next argument; "{{" and "}}" are escaped braces. Fields with a
 // name, number, width or type are not supported.
 METHOD(text, format)
 {

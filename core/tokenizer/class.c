@@ -256,7 +256,7 @@ int companions_apply(struct tokenizer *t, const struct companions *c, struct err
                              "or class decides: %s",
                              unused.data);
     buf_release(&unused);
-    // A tokenizer.model would yield other ids: it adds a space to no text, or only to the first
+    // A tokenizer.model would yield different ids: it adds a space to no text, or only to the first
     // one.
     const cJSON *prefix = json_get(c->config, "add_prefix_space");
     const bool once = cJSON_IsFalse(json_get(c->config, "legacy"));

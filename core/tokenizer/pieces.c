@@ -206,8 +206,8 @@ static int check_proto(const struct proto *p, const struct companions *c,
     if (companions_class(c->config, name, err) < 0) return -1;
     if (!kind || kind->flags & CLASS_PIECES) return 0;
     return err_set(err,
-                   "tokenizer_class \"%s\" yields other ids than the SentencePiece model; vlmsh "
-                   "reads this class only from a tokenizer.json",
+                   "tokenizer_class \"%s\" yields ids that differ from the SentencePiece model's; "
+                   "vlmsh reads this class only from a tokenizer.json",
                    name);
 }
 

@@ -326,7 +326,7 @@ static int merge(struct merging *m, const struct companions *c, struct buf *noti
                            : -1;
     note_unread(m, c, &unread);
     report(notice, &m->added,
-           "files beside the tokenizer list tokens that it lacks; added, as transformers does");
+           "files beside the tokenizer list tokens that it lacks; they are added, as in transformers");
     report(notice, &m->changed,
            "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
            "(5 may keep those)");

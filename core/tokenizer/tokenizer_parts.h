@@ -86,7 +86,7 @@ struct charsmap {
 enum normal_kind {
     NORMAL_UNICODE, // converts to `form`
     NORMAL_PREPEND, // prepends `text`
-    NORMAL_REPLACE, // replaces `pattern` by `text`
+    NORMAL_REPLACE, // replaces `pattern` with `text`
     NORMAL_LOWERCASE,
     NORMAL_STRIP,    // strips white space on the `left`, the `right` or both
     NORMAL_BYTES,    // ByteLevel
@@ -118,7 +118,7 @@ struct normal {
 
 enum split_kind {
     SPLIT_PATTERN,   // by `pattern` and `behaviour`
-    SPLIT_METASPACE, // replaces each space by `text`, and prepends `text` as `prepend` says
+    SPLIT_METASPACE, // replaces each space with `text`, and prepends `text` as `prepend` says
     SPLIT_BYTES,     // ByteLevel without its regular expression, which is a separate SPLIT_PATTERN
     SPLIT_PREFIX,    // prepends a space (ByteLevel's add_prefix_space)
 };
@@ -135,7 +135,7 @@ struct split {
 };
 
 enum decode_kind {
-    DECODE_REPLACE, // replaces `pattern` by `text`, token by token
+    DECODE_REPLACE, // replaces `pattern` with `text`, token by token
     DECODE_BYTE_FALLBACK,
     DECODE_FUSE,
     DECODE_STRIP, // strips `text` up to `start` times at the start, `stop` times at the end

@@ -324,8 +324,8 @@ adapter_config.json says that the adapter was trained on 'org/other-7b', revisio
 adapter_config.json has unknown keys, which are not used: use_new_trick
 adapter_config.json: "alpha_pattern" has keys that match none of the adapter's modules, so nothing uses them: ^q_proj
 files in the adapter's folder that are not read: non_lora_trainables.bin: if the adapter was trained with these weights, answers are wrong without them
-the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
-the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: <loc>; the model's tokenizer is used
+the chat template in the adapter's folder differs from the model's and is not used: if the adapter was trained with it, copy it to the model's folder
+the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: <loc>; the model's tokenizer is used
 the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used
 > /get adapter
 adapter = $work/beside
@@ -337,8 +337,8 @@ session "biases" $llava <<E
 > /set adapter $work/beside
 the adapter has no tensors for 27 of the 55 weights that its adapter_config.json targets; they stay unchanged: vision_tower.vision_model.pre_layrnorm.bias, vision_tower.vision_model.encoder.layers.0.layer_norm1.bias, vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.bias, vision_tower.vision_model.encoder.layers.0.self_attn.k_proj.bias, vision_tower.vision_model.encoder.layers.0.self_attn.v_proj.bias and 22 more
 files in the adapter's folder that are not read: non_lora_trainables.bin: if the adapter was trained with these weights, answers are wrong without them
-the adapter's folder has a chat template other than the model's, which is not used: if it was trained with it, copy it to the model's folder
-the adapter's folder has tokens that the model's tokenizer lacks or gives other ids: <loc>; the model's tokenizer is used
+the chat template in the adapter's folder differs from the model's and is not used: if the adapter was trained with it, copy it to the model's folder
+the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: <loc>; the model's tokenizer is used
 the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used
 E
 jq '.target_modules = ["q_proj"] | .layers_to_transform = [0, 1, 2, 3] | .layers_pattern = "blocks"' "$lora/adapter_config.json" \
