@@ -2,7 +2,7 @@
 //
 //   struct vision_picture p = { .pixels = pixels, .tiles = 1, .rows = 24, .cols = 24 };
 //   features = vision_forward(g, &m->vision, &p, 1, NULL); // [S, Dv']
-//   x = projector_forward(g, &m->projector, features);  // [S', D]
+//   x = projector_forward(g, &m->projector, features);     // [S', D]
 //
 // A kind of encoder is one file with one constant struct vision_kind, such as vision_clip.c: it
 // reads the config, binds the weights by the file's names, and defines the attention masks and the

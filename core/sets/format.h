@@ -1,8 +1,8 @@
 // core/sets/format.h -- the file formats of evaluation sets, and their rows as records.
 //
 //   void *self;
-//   const struct set_format *format = set_format_of(path, &err);
-//   if (format && (self = format->open(path, folder, &count, &err))) ...
+//   const struct set_format *format = set_format_of(path, columns, &err);
+//   if (format && (self = format->open(path, folder, columns, &count, &err))) ...
 //   struct set_record r;
 //   if (format->read(self, 3, &r, &err) == 0) ... set_text(&r, "question") ...
 //   set_record_release(&r);

@@ -5,7 +5,7 @@
 //   params_extra(&p, &(struct param_extra){ .name = "norm_align.weight", .tensor = &gain, ... });
 //   if (params_open(&p, model, settings, &err) < 0) ...  // train.method, .params, .lora.*
 //   ... loss_sample(...): gradients add up in p.list[i].grad ...
-//   params_clear(&p);                                    // sets the gradients to zero
+//   params_clear(&p, &err);                              // sets the gradients to zero
 //   params_release(&p);                                  // restores the model bit for bit
 //
 // Every trained tensor of the model points at its master (bf16 and f16 converted to f32), so that
