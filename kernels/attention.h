@@ -215,8 +215,8 @@ VEC_INLINE float highest_score(float *scores, int64_t size, int64_t from, int64_
     return highest < high ? high : highest;
 }
 
-// Replaces scores[size] with e^(score - highest), with `pairs` as bf16, two per float; updates *high
-// and *sum. Returns the factor by which the caller must multiply the row's previous output.
+// Replaces scores[size] with e^(score - highest), with `pairs` as bf16, two per float; updates
+// *high and *sum. Returns the factor by which the caller must multiply the row's previous output.
 VEC_INLINE float exp_scores(float *scores, int64_t size, float highest, float *high, float *sum,
                             const bool pairs)
 {

@@ -294,8 +294,9 @@ static void hide(float *scores, const struct sight *s, int64_t i)
     }
 }
 
-// Adds a row's powers of two to sum[VEC], and replaces the scores with them, rounded to bf16. Returns
-// the factor by which the caller must multiply the row's previous output: 1 unless *high rises.
+// Adds a row's powers of two to sum[VEC], and replaces the scores with them, rounded to bf16.
+// Returns the factor by which the caller must multiply the row's previous output: 1 unless *high
+// rises.
 VEC_INLINE float exp_row(float *scores, int64_t lowest, int64_t end, float *high, float *sum)
 {
     vf top = vf_load(scores + lowest * AMX_SIDE), total = vf_load(sum);

@@ -99,7 +99,8 @@ static void check_tokens(struct adapter *a, const cJSON *config)
     cJSON_Delete(added);
     cJSON_Delete(tokenizer);
     adapter_notice(
-        a, "the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: ",
+        a,
+        "the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: ",
         &missing, "; the model's tokenizer is used");
 }
 

@@ -63,7 +63,8 @@ static int put_rotary(struct export *e, struct err *err)
     // GGUF has no keys for these yarn parameters.
     if (r->beta_fast != 32 || r->beta_slow != 1 || r->fractional ||
         (r->all_share != 0 && rope_amplitude(r) != 1))
-        return err_set(err, "the numbers of its rotary scaling \"yarn\" cannot be written as GGUF");
+        return err_set(err, "the parameters of its rotary scaling \"yarn\" cannot be written as "
+                            "GGUF");
     gguf_writer_u32(e->out, ".rope.scaling.original_context_length",
                     (int64_t)r->original_positions);
     const bool mistral = r->query_beta != 0; // its files have the share itself, others a tenth

@@ -75,7 +75,7 @@ static int refuse_option(const struct option_row *rows, const char *word, struct
     else if (b.length)
         err_set(err, "unknown option '%s': options are %s", word, b.data);
     else
-        err_set(err, "unknown option '%s': no options are possible here", word);
+        err_set(err, "unknown option '%s': no options are allowed here", word);
     buf_release(&b);
     return -1;
 }

@@ -1,7 +1,7 @@
 // core/base/pace.h -- estimates the time left for work from its progress.
 //
-//   struct pace p = pace_from(0);            // the work begins now, at step 0
-//   p.left = pace_left(&p, step, steps);     // after each step
+//   struct pace p = pace_from(0);                       // the work begins now, at step 0
+//   const double seconds = pace_left(&p, step, steps);  // after each step
 #ifndef CORE_BASE_PACE_H
 #define CORE_BASE_PACE_H
 
@@ -13,13 +13,13 @@ struct pace {
 };
 
 struct pace pace_from(double step);
-// Seconds until `steps` at the pace so far; NaN: nothing is done yet. Restarts the estimate if
-// `step` falls or `steps` changes (the next part of a load).
+// Returns the seconds until `steps` at the pace so far; NaN: nothing is done yet. Restarts the
+// estimate if `step` falls or `steps` changes (the next part of a load).
 double pace_left(struct pace *p, double step, double steps);
 
 enum { PACE_TEXT = 32 };
 
-// "12 s", "3 min", "1.5 h"; "": unknown. Returns `text`.
+// Writes "12 s", "3 min" or "1.5 h", or "" if unknown, to `text`; returns `text`.
 const char *pace_text(char text[PACE_TEXT], double seconds);
 
 #endif

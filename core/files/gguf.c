@@ -228,7 +228,7 @@ static int read_tensor(struct safetensor *t, struct cursor *c)
     uint64_t rank, id, n;
     if (read_number(c, 4, &rank) < 0) return -1;
     if (rank < 1 || rank > RANK_MOST)
-        return err_set(c->err, "it has %u dimensions; 1 to %d are possible", (unsigned)rank,
+        return err_set(c->err, "it has %u dimensions; 1 to %d are allowed", (unsigned)rank,
                        RANK_MOST);
     t->rank = (int)rank;
     for (int i = t->rank - 1; i >= 0; i--) {
@@ -501,7 +501,7 @@ int gguf_list(const struct gguf *f, const char *key, bool texts, uint64_t most,
     if (e->type != GGUF_LIST || (e->count && !fits)) // writers give empty lists any type
         return err_set(err, "'%s' is not a list of %s", key, texts ? "texts" : "numbers");
     if (e->count > most)
-        return err_set(err, "'%s' has %llu members; at most %llu are possible", key,
+        return err_set(err, "'%s' has %llu members; at most %llu are allowed", key,
                        (unsigned long long)e->count, (unsigned long long)most);
     return 0;
 }

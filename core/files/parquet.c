@@ -200,8 +200,8 @@ static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_
 
 // --- the file ------------------------------------------------------------------------------------
 
-// Checks that the chunks lie before the footer and share no bytes: shared bytes would be scanned
-// once for each chunk.
+// Checks that the chunks lie before the footer, and together have no more bytes than precede it:
+// otherwise they would share bytes, which would be scanned once for each chunk.
 static int check_chunks(const struct parquet *p, uint64_t footer, struct err *err)
 {
     uint64_t left = footer;
@@ -246,8 +246,8 @@ static int read_footer(struct parquet *p, struct err *err)
     if (status < 0 || t.broken || !p->nodes || !p->groups)
         return broken(p, "its footer cannot be read", err);
     if (p->leaf_count > PARQUET_MAX_LEAVES)
-        return err_set(err, "'%s' has %zu columns; at most %d are read", p->path, p->leaf_count,
-                       PARQUET_MAX_LEAVES);
+        return err_set(err, "'%s' has %zu columns; at most %d are supported", p->path,
+                       p->leaf_count, PARQUET_MAX_LEAVES);
     return check_chunks(p, p->size - TAIL - length, err);
 }
 

@@ -60,7 +60,7 @@ const uint8_t *parquet_hybrid(const uint8_t *at, const uint8_t *end, int width, 
                               uint32_t *out);
 // Returns the decompressed bytes; free() them. NULL with a message.
 char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacked, struct err *err);
-// Prepends the file and the column, as in "'a.parquet', column answers.list.element".
+// Prepends the file and the column, as in "'a.parquet', column 'answers.list.element'".
 void parquet_err_in(const struct parquet *p, size_t leaf, struct err *err);
 
 // --- Thrift's compact protocol -------------------------------------------------------------------

@@ -235,9 +235,7 @@ int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, str
         w.column = p->nodes[i].name;
         cJSON_AddItemToObject(r->json, w.column, take(&w, i));
         if (w.too_large) {
-            status = err_set(err,
-                             "row %lld is larger than %d MB without its pictures, up to "
-                             "column '%s'",
+            status = err_set(err, "row %lld without its pictures exceeds %d MB, at column '%s'",
                              (long long)row, PARQUET_MAX_ROW >> 20, p->nodes[i].name);
         } else if (w.broken) {
             status = err_set(err, "row %lld is broken: its levels contradict each other",

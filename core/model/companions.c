@@ -70,7 +70,7 @@ int companions_missing(const struct model *m, char *list[COMPANIONS_MOST])
     if (model_has_vision(m) && !c->preprocessor) {
         char *defaults = defaults_text(m);
         list[n++] = xasprintf("the folder has no preprocessor_config.json: pictures are "
-                              "preprocessed by the defaults of the "
+                              "preprocessed with the defaults of the "
                               "family %s (%s), which may differ from training",
                               m->family->name, defaults);
         free(defaults);

@@ -40,8 +40,9 @@ static struct tensor *pack(struct graph *g, const struct model *m, const struct 
     return picture->shape.share > 0 ? pooling_forward(g, m, picture, x) : x;
 }
 
-// Returns the encoder's attention to each visual token of a picture, [S]. The attention goes
-// through pack() as the projector's rows do: as the first column of rows that are otherwise zero.
+// Returns the encoder's attention to each visual token of a picture, [S]; -1 for newlines. The
+// attention goes through pack() as the projector's rows do: as the first column of rows that are
+// otherwise zero.
 static float *focus_of(struct graph *g, const struct model *m, const struct picture *picture,
                        const struct vision_picture *read)
 {

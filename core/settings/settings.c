@@ -269,8 +269,7 @@ int settings_set(struct settings *s, const char *key, const char *value, struct 
     const int index = settings_make(key);
     if (index < 0 && settings_index(key) >= 0)
         return err_set(err,
-                       "cannot set '%s': vlmsh has used %d settings since it began; start it "
-                       "again",
+                       "cannot set '%s': vlmsh has used %d settings since it started: restart it",
                        key, ROWS_MAX);
     if (index < 0) return settings_unknown(key, err);
     char *text = setting_spell(rows[index], value, err);

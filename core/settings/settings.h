@@ -126,8 +126,8 @@ int settings_index(const char *key);                  // -1 if unknown
 // rows.
 int settings_make(const char *key);
 bool setting_is_pattern(const struct setting *row);
-// True if users see the row in lists: it is not a pattern and, if made from a pattern, it is offered
-// or set in s (NULL: the defaults).
+// True if users see the row in lists: it is not a pattern and, if made from a pattern, it is
+// offered or set in s (NULL: the defaults).
 bool setting_listed(const struct setting *row, const struct settings *s);
 // Offers the rows of these names, and no others, to users.
 void settings_offer(const char *pattern, const char *const *names, size_t count);

@@ -188,7 +188,7 @@ const struct setting image_settings[] = {
       .def = "auto",
       .choices = budgets,
       .stale = STALE_VISUAL,
-      .help = "Visual tokens per picture of Gemma 4, which resizes every picture to nearly this "
+      .help = "Visual tokens per picture for Gemma 4, which resizes every picture to nearly this "
               "many; auto is the model's own number.",
       .also = "soft tokens resolution",
       .check = check_budget,

@@ -325,8 +325,9 @@ static int merge(struct merging *m, const struct companions *c, struct buf *noti
                            ? visit_all(m, c->config, true, err)
                            : -1;
     note_unread(m, c, &unread);
-    report(notice, &m->added,
-           "files beside the tokenizer list tokens that it lacks; they are added, as in transformers");
+    report(
+        notice, &m->added,
+        "files beside the tokenizer list tokens that it lacks; they are added, as in transformers");
     report(notice, &m->changed,
            "tokenizer_config.json overrides flags of the tokenizer's file, as in transformers 4 "
            "(5 may keep those)");

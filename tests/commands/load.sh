@@ -237,7 +237,7 @@ cmp "$work/without.safetensors" "$work/with.safetensors" || fail "the prompt of 
 without tests/goldens/qwen2.5-vl preprocessor_config.json generation_config.json tokenizer_config.json
 session "no preprocessor" $work/cut <<E
 > /info
-the folder has no preprocessor_config.json: pictures are preprocessed by the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455 0.457828 0.408211, deviation 0.26863 0.261303 0.275777), which may differ from training
+the folder has no preprocessor_config.json: pictures are preprocessed with the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455 0.457828 0.408211, deviation 0.26863 0.261303 0.275777), which may differ from training
 the folder has no tokenizer_config.json: special tokens are those of its other files, and the defaults of the tokenizer's class
 [model]
 what            value

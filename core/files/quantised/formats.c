@@ -88,7 +88,8 @@ static int set_size(struct quantised_reading *r, int64_t rows, int64_t columns)
 {
     r->q->rows = rows, r->q->columns = columns;
     if (rows > 0 && columns > 0 && columns <= QUANTISED_COLUMNS_MOST) return 0;
-    return err_set(r->err, "'%s' is a matrix of %lld x %lld numbers; at most %d columns are read",
+    return err_set(r->err,
+                   "'%s' is a matrix of %lld x %lld numbers; at most %d columns are supported",
                    codes_of(r)->name, (long long)rows, (long long)columns, QUANTISED_COLUMNS_MOST);
 }
 

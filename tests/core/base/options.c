@@ -130,7 +130,7 @@ static void errors_name_the_option(void **state)
     refuse(rows, "out --once=yes",
            "unknown option '--once=yes': options are --seed, --size, --share, --title, --once, "
            "--kind, -c, --ranks");
-    refuse(none, "--x", "unknown option '--x': no options are possible here");
+    refuse(none, "--x", "unknown option '--x': no options are allowed here");
     refuse(none, "x", "unexpected 'x'");
     refuse(rows, "", "give DIR, the output folder");
     refuse(rows, "a b c", "unexpected 'c' after DIR FILE");

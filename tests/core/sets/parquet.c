@@ -492,7 +492,7 @@ static void test_large_row(void **state)
     b->values->bytes.at = text;
     b->values->bytes.size = PARQUET_MAX_ROW;
     assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
-    assert_non_null(strstr(err.text, "row 0 is larger than 64 MB without its pictures"));
+    assert_non_null(strstr(err.text, "row 0 without its pictures exceeds 64 MB"));
     parquet_row_release(&r);
     parquet_close(&p);
     free(text);

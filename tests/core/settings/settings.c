@@ -367,7 +367,7 @@ static void too_many_names_are_refused(void **state)
         free(key);
     }
     assert_int_equal(status, -1);
-    assert_non_null(strstr(err.text, "vlmsh has used 2048 settings since it began"));
+    assert_non_null(strstr(err.text, "vlmsh has used 2048 settings since it started"));
     assert_int_equal(settings_count(), 2048);
     assert_int_equal(settings_set(s, "chat.template.v1", "2", &err), 0);
     settings_free(s);
