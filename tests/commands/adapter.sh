@@ -141,7 +141,7 @@ adapter 'foreign' applied: LoRA 28, 15488 parameters
 the adapter was trained on a different model ('llava-1.5'): answers may be wrong
 E
 
-# Merged: the folder answers without the adapter; existing files are not overwritten.
+# The merged folder answers as the model with the adapter did; existing files are not overwritten.
 session "merged" $llava <<E
 > /adapter load $lora
 adapter = tests/goldens/llava-1.5/adapters/lora

@@ -84,7 +84,7 @@ for key in score F1 'no yes/no'; do
 done
 check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 
-# Random answers get the same scores as from other programs.
+# Random answers get the same scores as by the suites' rules.
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 # Submissions have the published fields, types and order.

@@ -188,7 +188,7 @@ E
 same "in their place" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "3 3 3 "
 [ ! -e "$work/three.jsonl.again" ] || fail "a temporary file is left"
 
-# The same questions on other pictures; existing errors; a full context; an option alone.
+# The same questions about different pictures; existing errors; a full context; an option alone.
 printf '[{"id":1,"image":"p.png","question":"What is this?"},{"id":2,"image":"q.png","question":"And this?"}]' >"$work/seen.json"
 cp $scene "$work/p.png"
 mkdir "$work/others"
@@ -353,7 +353,8 @@ same "written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd
 same "mixed" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
 printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a request's id"
 
-# VQAv2's two files, whose ids of questions and annotations differ by one.
+# VQAv2's two files are joined by exact ids: here two ids differ by one, beyond the integers of a
+# double.
 mkdir "$work/vqa"
 printf '{"data_subtype": "val2014", "questions": [{"question_id": 9007199254740992, "image_id": 1, "question": "a"}, {"question_id": 9007199254740993, "image_id": 1, "question": "b"}]}' >"$work/vqa/q.json"
 printf '{"annotations": [{"question_id": 9007199254740993, "answer_type": "x", "answers": [{"answer": "second"}]}, {"question_id": 9007199254740992, "answer_type": "x", "answers": [{"answer": "first"}]}]}' >"$work/vqa/v2_mscoco_val2014_annotations.json"

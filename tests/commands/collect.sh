@@ -13,7 +13,7 @@ same "a row for each" "$(cut -d, -f1,2,4,5 "$csv" | tr '\n' ' ')" \
     "layer,keep,full,less 0,1,3,25 0,0.5,3,12 1,1,3,25 1,0.5,3,12 "
 same "everything kept is no distance" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | tr '\n' ' ')" "0 0 "
 
-# Again: existing rows are not measured again, new ones are added.
+# If /collect runs again, existing rows are not measured again, and new ones are added.
 lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" \
     "/run $work/one.vlmsh LAYER=1,2 KEEP=0.5"
 check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
@@ -137,7 +137,7 @@ E
 same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
     "1run 5b 5a "
 
-# One value for each column; nesting is limited.
+# Names of columns must differ, and nesting is limited.
 deep=
 for i in 1 2 3 4 5 6 7 8 9; do deep="$deep/collect $work/deep$i.csv x=@all : "; done
 session "columns and nesting" $llava <<E

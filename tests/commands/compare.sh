@@ -14,7 +14,7 @@ check "answers" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1]
 check "A is the answer" '[inputs, .] | (map(select(.event=="columns"))[0].texts[0]) == (map(select(.event=="answer"))[0].text)' true
 check "they part" '[inputs, .] | map(select(.event=="columns"))[0] | .texts[0] != .texts[1] and .common > 0' true
 check "titles" '[inputs, .] | map(select(.event=="columns"))[0].titles | join("; ")' "A: off; B: $prune"
-# tests/goldens: hellinger.contribution
+# The distances are the tensor hellinger.contribution of the goldens.
 check "distances" '[inputs, .] | map(select(.name=="compare.steps"))[0].rows | map(.[1]*1000|round|tostring) | join(" ")' \
     '267 251 303 207 192 261 332 226'
 same "kept" "$(value compare 'visual tokens kept' 2)" "6 12 6 "
@@ -56,7 +56,7 @@ check "each side has its own adapter" '[inputs, .] | (map(select(.event=="column
 same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
 check "the adapter is off afterwards" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
-# Refused before anything is computed; nothing changes.
+# Impossible sides are refused before anything is computed, and nothing changes.
 session "refused" $llava <<E
 > /compare off | prune.keep=0.25,0.5
 error: side B: prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back

@@ -15,7 +15,7 @@ for kind in png svg pdf; do
 done
 # The curve's corners in the PDF are those of the SVG, and the PNG has the curve's colour there. All
 # texts are in the SVG, which is well-formed.
-python3 - "$work/t" <<'END' || fail "the three are not alike"
+python3 - "$work/t" <<'END' || fail "PNG, SVG and PDF differ"
 import re, struct, sys, zlib
 import xml.etree.ElementTree as xml
 

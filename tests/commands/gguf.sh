@@ -212,7 +212,7 @@ unclear 'mmproj-see-3b.gguf, see-3b-mmproj.gguf'
 chosen see-3b-q4_k_m.gguf mmproj-other.gguf # a single encoder may have any name
 check "the only one" 'select(.event == "notice").text | capture("(?<what>with vision|text only|picture encoder:)").what' 'with vision'
 # An encoder that does not fit: another model's is ignored with a notice; the model's own is an error.
-python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "another width"
+python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "an encoder of a different width"
 chosen wide.gguf mmproj-see-3b.gguf
 check_has "another's" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj-see-3b.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are"
 chosen wide.gguf mmproj-wide-f16.gguf

@@ -268,7 +268,7 @@ same "the others are named" "$(jq -r 'select(.event == "error").message' "$work/
 check_has "as many in a data set" 'select(.event == "notice").text' "5 of $(ls "$work/webp/"*.webp | wc -l) samples are usable"
 rm -r "$work/webp"
 
-# Images that exceed the context are reported as such.
+# Pictures that exceed the context are reported as such.
 session "no room" $llava <<E
 > /set ctx.max 1
 > /image $scene

@@ -286,7 +286,7 @@ wait $!
 same "interrupted" $? 130
 same "its last words" "$(tail -1 "$work/out")" "job 6 is paused"
 
-# The model's file is truncated while a job uses it: the row shows the process's last message.
+# If the model's file is truncated while a job uses it, the row shows the process's last message.
 cp -r "$llava" "$work/model"
 chmod -R u+w "$work/model"
 vlmsh -c "/load $work/model" -c "/train $work/data.jsonl $work/cut" >"$work/said" 2>&1 || fail "train: $(cat "$work/said")"

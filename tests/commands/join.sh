@@ -86,8 +86,7 @@ for model in "$work/b" $goldens/llava-1.5; do
 done >"$work/said"
 [ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "text answers differ: $(cat "$work/said")"
 
-# --- GGUF files hold the same decoder; Llama's rows are in a different order, Llama 3's frequencies
-# in a table --
+# --- GGUF files hold the same decoder: Llama's rows are permuted, Llama 3's frequencies are in a table --
 for name in llama-3.2 qwen2; do
     vlmsh quantize $goldens/$name "$work/$name.gguf" --type bf16 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     join demo/model $goldens/$name "$work/$name-folder"

@@ -76,13 +76,13 @@ same "the end" "$(told 2 state) $(told 2 steps)" "done 150/150"
 (cd "$work/straight" && find . -type f | sort) >"$work/files"
 same "files" "$(cd "$work/killed" && find . -type f | sort)" "$(cat "$work/files")"
 while read -r file; do
-    cmp "$work/straight/$file" "$work/killed/$file" || fail "another $file"
+    cmp "$work/straight/$file" "$work/killed/$file" || fail "$file differs"
 done <<<"$(grep -v training.json "$work/files")"
 same "checkpoints" "$(ls -d "$work"/killed/checkpoint-* | wc -l)" 2
 for id in 1 2; do
     vlmsh -c "/plot $id loss lr grad_norm validation_loss grad_* --csv $work/$id.csv" >"$work/out" 2>&1 ||
         fail "curves: $(cat "$work/out")"
 done
-cmp <(sed 's/^1,//' "$work/1.csv") <(sed 's/^2,//' "$work/2.csv") || fail "other curves"
+cmp <(sed 's/^1,//' "$work/1.csv") <(sed 's/^2,//' "$work/2.csv") || fail "the curves differ"
 [ "$(wc -l <"$work/1.csv")" -gt 450 ] || fail "no curves"
 finish

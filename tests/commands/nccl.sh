@@ -36,7 +36,7 @@ export LD_LIBRARY_PATH=$emulated NCCL_HOST_REPORT=$work/report
 train 2 "$work/gpus" '/set train.method layernorm' || fail "between GPUs: $(tail -1 "$work/out")"
 log "$work/gpus"
 grep -q "host memory" "$work/out" && fail "log: $(cat "$work/out")"
-cmp "$work/host/checkpoint-3/state.safetensors" "$work/gpus/checkpoint-3/state.safetensors" || fail "other weights"
+cmp "$work/host/checkpoint-3/state.safetensors" "$work/gpus/checkpoint-3/state.safetensors" || fail "weights differ"
 reported() { # ranks exit after their job's end
     for _ in $(seq 200); do
         [ "$(cat "$work/report" 2>/dev/null | wc -l)" = 2 ] && return

@@ -32,5 +32,5 @@ diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new diffe
 # Tensors have the names of transformers' folders: the loader accepts more prefixes than one. (--zeros: a sparse file.)
 vlmsh new --like internvl3-1b --zeros "$work/internvl" >/dev/null
 head -c 200000 "$work/internvl/model.safetensors" | grep -aq '"vision_tower.embeddings.cls_token"' ||
-    fail "the class token of internvl3-1b has another name"
+    fail "the class token of internvl3-1b has the wrong name"
 finish

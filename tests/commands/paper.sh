@@ -53,7 +53,7 @@ check_has "a second file" 'select(.event=="notice").text' "the second file of --
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
 check "no sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
-same "trainings" "$(costs)" "blank 16 default-1 48 text-1 48"
+same "training runs" "$(costs)" "blank 16 default-1 48 text-1 48"
 lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/dry8 --dry"
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"

@@ -15,7 +15,7 @@ refused() {
     grep -q "$part.* a pipe, not a file" "$work/out" || fail "$name: $(tail -1 "$work/out")"
 }
 
-# A file of a model folder; also optional ones.
+# Every file of a model folder, including optional ones.
 for file in config.json generation_config.json preprocessor_config.json processor_config.json \
     tokenizer_config.json tokenizer.json chat_template.json chat_template.jinja \
     model.safetensors model.safetensors.index.json tiktoken.model tokenizer.model \

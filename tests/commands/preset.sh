@@ -71,7 +71,7 @@ same "without trained ones" "$(setting adapter | awk '{print $3, $(NF-1)}') $(se
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
     '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
 check "plain again" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
-same "for a training" "$(setting adapter)" 'none '
+same "for training" "$(setting adapter)" 'none '
 
 # Values that depend on each other are set in one step.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \

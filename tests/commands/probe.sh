@@ -110,7 +110,7 @@ same "the share equals the sum of its map" "$(jq -rs '([.[] | select(.event == "
 # samples.
 demo=demo/model scene1=demo/pictures/scene-1.png
 lines "/load $demo" "/image $scene1" 'What is in the picture?' /sinks
-same "text is no visual sink" "$(jq -rs 'map(select(.event == "table" and .name == "sinks"))[0].rows | map({(.[0]): .[1]}) | add |
+same "text is not a visual sink" "$(jq -rs 'map(select(.event == "table" and .name == "sinks"))[0].rows | map({(.[0]): .[1]}) | add |
     [.sinks, ."probability dumps (type I)", ."structural anchors (type II)", ."text tokens above tau"] | join(" ")' "$work/events")" "0 0 0 2"
 same "text sinks have no type" "$(jq -rs '[map(select(.event == "table" and .name == "sinks.tokens"))[0].rows[] | select((.[3] // "") == "") | .[6]] | unique | join(" ")' "$work/events")" 0
 printf '{"id": "%s", "image": "'"$PWD/$scene1"'", "conversations": [{"from": "human", "value": "<image> What is it?"}, {"from": "gpt", "value": "a"}]}\n' a b >"$work/sinks.jsonl"
@@ -199,15 +199,15 @@ for table in "layers", "cosines", "attention":
     both = read(f"both-norms.{table}.csv")
     alone = [dict(condition=c, **r) for c, f in (("off", "off"), ("with norm", "on")) for r in read(f"{f}-norms.{table}.csv")]
     assert both == alone, table
-# The mean of paired differences is the difference of the means; its interval is narrower.
+# The mean of paired differences is the difference of the means, and its interval contains it.
 off, on = (read(f"{f}-norms.cosines.csv") for f in ("off", "on"))
 inside = 0
 for a, b, d, i in zip(off, on, read("both-norms.cosines.difference.csv"), read("both-norms.cosines.difference.interval.csv")):
     assert d["condition"] == "with norm" and close(d["text"], float(b["text"]) - float(a["text"]))
     inside += float(i["text low"]) <= float(d["text"]) <= float(i["text high"])
 assert inside == len(off)
-# B.4: singular values of E[u v^T] over three prompts. Their squares add up to a Frobenius norm that
-# does not depend on the order of the samples; the trace is the mean of the prompts' traces.
+# B.4: singular values of E[u v^T] over three prompts are sorted and add up to the stated sum. The
+# trace is the mean of the prompts' traces and at most that sum.
 cross, attention = read("off-norms.cross.csv"), read("off-norms.attention.csv")
 assert len(cross) == len(attention)
 for c, a in zip(cross, attention):

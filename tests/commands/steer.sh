@@ -87,7 +87,7 @@ steer.vectors = $work/c.gguf=0.1
 ...
 E
 
-# Two files of one name, a vector of other weights, vectors that cancel, a vanished file.
+# Two files of one name, vectors that cancel, and a missing file.
 mkdir "$work/a" "$work/b"
 cp "$work/where.safetensors" "$work/a"
 cp "$work/where.safetensors" "$work/b"
@@ -115,7 +115,8 @@ name  strength  layers  made as  file
 gone  1         -       unreadable: cannot open 'gone.safetensors': No such file or directory  gone.safetensors
 E
 
-# Pictures: the vector moves the answer, and leaves it when it is removed; a session keeps the file.
+# With pictures, a vector changes the answer, and without the vector the answer is as before; a
+# session keeps the file.
 for side in plus minus; do
     [ $side = plus ] && q='Where is the red circle?' || q='What colour is the background?'
     echo "[{\"tools\": 1, \"image\": \"$root/demo/pictures/scene-1.png\", \"conversations\": [{\"from\": \"human\", \"value\": \"<image>\\n$q\"}]}]" >"$work/$side.json"

@@ -59,7 +59,8 @@ check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1
 lines "/plot 1 loss grad_var.layers.0.input_layernorm"
 check "drawn" 'select(.event=="error").message' ""
 
-# A job can be named by its output folder; resuming a finished run (--resume) reports nothing new.
+# A job can be named by its output folder; --resume of a finished run says that the result already
+# existed, and refuses changed settings.
 lines "/load $llava" "/train $work/data.jsonl $work/norms --resume" /wait
 check_has "made with other settings" 'select(.event=="error").message' \
     "holds a finished training run: the run started with train.method=layernorm-simple, but now it is"

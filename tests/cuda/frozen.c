@@ -19,7 +19,7 @@ static void check_numbers(const struct model *m, const struct weight *w)
     backend_of(test_device(), w->tensor)->download(there, w->tensor->data, n * sizeof *there);
     floats_from(wide, s->data, DTYPE_F16, n);
     floats_to(want, w->tensor->dtype, wide, n);
-    if (memcmp(there, want, n * sizeof *there)) fail_msg("%s: other numbers", w->name);
+    if (memcmp(there, want, n * sizeof *there)) fail_msg("%s: the numbers differ", w->name);
     free(there);
     free(want);
     free(wide);

@@ -285,7 +285,7 @@ static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     DONE(cpu->matmul_dx(&x, &dk.on[0], &wk.on[0], true, MATMUL_F32));
     DONE(cpu->matmul_dx(&x, &dv.on[0], &wv.on[0], true, MATMUL_F32));
     DONE(cpu->rmsnorm_backward(&dh.on[0], NULL, &x, &h.on[0], &gain.on[0], eps));
-    compare("dh behind normed heads", &dh);
+    compare("dh of normed heads", &dh);
     free(x.data);
     pairs_release();
 }

@@ -59,7 +59,7 @@ static void the_readback_buffer_is_bounded(void **state)
     }
     for (int i = 3; i < 5; i++) assert_true(*(const float *)gpu->copies->take() == (float)i);
     int many = 0;
-    while (gpu->copies->download(x.data, 6)) many++; // no element has 6 bytes
+    while (gpu->copies->download(x.data, 6)) many++; // not a whole number of elements
     assert_int_equal(many, 512);
     for (int i = 0; i < many; i++) assert_non_null(gpu->copies->take());
     gpu->release(x.data);
@@ -174,7 +174,8 @@ static int watch(void *self, struct graph *g, const struct site *site, struct si
     return status;
 }
 
-// A prompt and a token with a cache in bf16; returns how often the host waited for the GPU.
+// Computes a prompt and a token with a cache in bf16; returns how often the host waited for the
+// GPU.
 static long pass(struct watcher *w)
 {
     struct err err = { 0 };

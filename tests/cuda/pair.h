@@ -175,7 +175,7 @@ static inline void pair_same(const char *what, const struct tensor *a, const str
     char *one = malloc(size + 1), *two = malloc(size + 1);
     devices[1]->download(one, a->data, size);
     devices[1]->download(two, b->data, size);
-    if (memcmp(one, two, size)) fail_msg("%s: other bits", what);
+    if (memcmp(one, two, size)) fail_msg("%s: bits differ", what);
     free(one);
     free(two);
 }

@@ -3,7 +3,7 @@
 # and from a recording; a model that does not fit on one GPU fits on two.
 export CUDA_HOST_GPUS=2 # for emulated GPUs
 if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
-    echo "SKIPPED: there are no two GPUs"
+    echo "SKIPPED: there are fewer than two GPUs"
     exit 77
 fi
 (

@@ -15,7 +15,7 @@ def without_fences(text):
     return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
 
 def anchors(path):
-    """What GitHub calls the headings of a document."""
+    """The anchors that GitHub gives the headings of a document."""
     text = without_fences(open(path).read())
     for heading in re.findall(r"^#+ (.*)$", text, re.M):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -24,21 +24,21 @@ def check_link(path, link):
     if re.match(r"[a-z]+:", link): return
     name, _, anchor = link.partition("#")
     target = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
-    if not os.path.exists(target): complain(path, "links to %s, which is not there" % link)
+    if not os.path.exists(target): complain(path, "links to %s, which does not exist" % link)
     elif anchor and anchor not in anchors(target): complain(path, "%s has no heading #%s" % (target, anchor))
 
 def check_file(path, name):
-    if "NAME" not in name and not glob.glob(name): complain(path, "names %s, which is not there" % name)
+    if "NAME" not in name and not glob.glob(name): complain(path, "names %s, which does not exist" % name)
 
 def definition(path, name, file):
-    """The body of a function: its definition begins a line, and its brace one of the next."""
+    """The body of a function whose definition begins a line, and whose opening brace is a line of its own."""
     code = open(file).read() if os.path.exists(file) else ""
     found = re.search(r"^[a-z][^;{}()=]*\b%s\([^;{}]*\)\n\{(.*?)^\}" % name, code, re.M | re.S)
     if not found: complain(path, "%s is not defined in %s" % (name, file))
     return found.group(1) if found else ""
 
 def edges(path, tree):
-    """Of each line of a tree: the function above it, the function, whether by pointer. Checks the definitions."""
+    """For each line of a tree, the function above it, the function, and whether it is called by pointer. Checks the definitions."""
     above = []
     for line in tree.splitlines():
         depth, (name, file) = len(line) - len(line.lstrip()), line.split()[:2]
@@ -48,7 +48,7 @@ def edges(path, tree):
         above.append((depth, name.rstrip("*"), body))
 
 def check_calls(path, tree, whole):
-    """The whole tree names each call; another one may leave steps out."""
+    """A complete tree names each call; other trees may leave out steps."""
     for caller, name, pointer in edges(path, tree):
         if not whole and caller and caller[0] not in ancestors.get(name, []):
             complain(path, "%s is not below %s in docs/architecture.md" % (name, caller[0]))

@@ -77,7 +77,8 @@ static void check_bf16(const struct backend *b, const char *what, struct call *c
         memset(y.data, 0x7f, tensor_bytes(&y));
         assert_int_equal(b->attention(&c->y, x, &c->k, &c->v, first, last, 0.3f, q[i], mode), 0);
         assert_int_equal(b->attention(&y, x, &k, &v, first, last, 0.3f, p[i], mode), 0);
-        if (memcmp(y.data, c->y.data, tensor_bytes(&y))) fail_msg("%s: bf16 keys", what);
+        if (memcmp(y.data, c->y.data, tensor_bytes(&y)))
+            fail_msg("%s: the result differs with bf16 keys", what);
     }
     if (memcmp(probs.data, c->probs.data, tensor_bytes(&probs)))
         fail_msg("%s: the probabilities differ with bf16 keys", what);

@@ -93,7 +93,7 @@ same "subcommands" "$(completed che)" checkup
 same "their options" "$(completed checkup demo/model --qu)" --quick
 same "topics" "$(completed help sample.top_)" "sample.top_k sample.top_p"
 same "models" "$(completed run org/n)" org/name
-same "a name that is no command" "$(cd "$work" && completed run 'org/$' && ls ran 2>&1)" $'org/$(touch ran)\nls: cannot access \'ran\': No such file or directory'
+same "a name that is not a command" "$(cd "$work" && completed run 'org/$' && ls ran 2>&1)" $'org/$(touch ran)\nls: cannot access \'ran\': No such file or directory'
 COMP_WORDS=(vlmsh "$work/my") COMP_CWORD=1
 _vlmsh
 same "a folder with a space" "${#COMPREPLY[@]} ${COMPREPLY[0]}" "1 $work/my dir"

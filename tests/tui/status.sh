@@ -51,7 +51,7 @@ run 1 help nosuchthing; err 'nosuchthing'
 # Answers on standard output, messages on standard error.
 run 0 "$model" -c '/set sample.max_tokens 3' -c '/get sample.max_tokens' -c 'Hello'
 [ "$(wc -l <"$work/out")" -ge 2 ] || fail "an answer and a setting"
-head -1 "$work/out" | grep -qx 'sample.max_tokens = 3' || fail "/get is output, /set is not"
+head -1 "$work/out" | grep -qx 'sample.max_tokens = 3' || fail "standard output does not begin with /get's"
 grep -q $'\033' "$work/out" "$work/err" && fail "escape sequences in a pipe"
 
 # Lines and files run in the order given; the first failing line ends the program.
@@ -75,7 +75,7 @@ SEED=7 run 0 -f "$work/v"; out '= 7$'
 # Standard input is a script.
 printf '/get sample.seed\n/nosuch\n/version\n' >"$work/in"
 timeout 100 "$VLMSH" <"$work/in" >"$work/out" 2>"$work/err"
-[ $? = 1 ] || fail "a script on standard input stops"
+[ $? = 1 ] || fail "a script on standard input does not stop at an error"
 err '^stdin:2: unknown'
 [ "$(wc -l <"$work/out")" = 1 ] || fail "continues after an error"
 
@@ -97,14 +97,14 @@ run 1 -c "/load $model" -c /unload -c Hello; err '^-c:3: .*/load'
 timeout 100 "$VLMSH" -c /settings -c /settings -c /settings 2>"$work/err" | head -1 >"$work/out"
 silent err
 timeout 100 "$VLMSH" -c /version >/dev/full 2>"$work/err"
-[ $? = 1 ] || fail "a full device is a failure"
+[ $? = 1 ] || fail "output to a full device does not fail"
 err 'cannot write the output: No space left'
 timeout 100 "$VLMSH" help >/dev/full 2>"$work/err"
-[ $? = 1 ] || fail "a full device is a failure of help too"
+[ $? = 1 ] || fail "help to a full device does not fail"
 err 'cannot write the output: No space left'
 # The same holds while the model loads.
 timeout 100 "$VLMSH" $model --json </dev/null >/dev/full 2>"$work/err"
-[ $? = 1 ] || fail "a full device is a failure of a dialogue"
+[ $? = 1 ] || fail "a dialogue to a full device does not fail"
 err 'cannot write the output: No space left'
 
 # An existing database that cannot be written.

@@ -110,7 +110,7 @@ def chat():
         with attempt("transformers, static cache, compiled"):
             static = peer("hf_bench.py", "--prefill", a.prefill[0], "--decode", a.decode, "--static")
     for n in a.prefill:
-        with attempt(f"an answer behind {n}"):
+        with attempt(f"an answer after {n}"):
             prefill, token = answers(n)
             first = theirs.get(f"prefill.{n}", [None])[0]
             beside(f"prefill of {n} tokens", prefill, first, milliseconds, "1.3" if n < 2048 else "1.0")

@@ -89,7 +89,7 @@ static void windows_and_heads_are_single_cuts(void **state)
     const struct result_map *m = &r.maps[0];
     assert_int_equal(m->rows, layers);
     for (int i = 0; i < m->rows * m->cols; i++) assert_true(isfinite(m->values[i]));
-    // The changes of the tokens add up; --token selects one.
+    // The tokens' changes add up; --token selects one.
     const struct result_table *t = results_find(&r, "knockout.tokens");
     double sum = 0;
     for (size_t k = 0; k < t->row_count; k++) sum += t->rows[k].value[2];

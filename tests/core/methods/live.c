@@ -22,7 +22,7 @@ struct posting {
     struct golden *g;
     uint64_t seed, draws;
     int64_t tokens;  // tokens generated so far
-    int64_t last;    // tokens generated before the last change of a setting; -1: never
+    int64_t last;    // tokens generated before the last change to a setting; -1: never
     int64_t notices; // refusals
 };
 

@@ -251,7 +251,7 @@ static void focus_changes_no_token(void **state)
         float *a = xmalloc(tensor_bytes(plain)), *b = xmalloc(tensor_bytes(seen));
         graph_download(&graph, a, plain);
         graph_download(&graph, b, seen);
-        if (memcmp(a, b, tensor_bytes(plain)) != 0) fail_msg("%s: other bits", models[i]);
+        if (memcmp(a, b, tensor_bytes(plain)) != 0) fail_msg("%s: bits differ", models[i]);
         free(a);
         free(b);
         arena_release(&arena);

@@ -418,7 +418,7 @@ static void damaged_jpegs(void **state)
     image_release(&image);
 
     memcpy(bytes, whole, size);
-    for (int i = 0; i < 20; i++) memcpy(scan + 2 * i, "\xff", 2); // all ones are no code
+    for (int i = 0; i < 20; i++) memcpy(scan + 2 * i, "\xff", 2); // no code is all ones
     assert_error(bytes, size, "bad Huffman code");
 
     memcpy(bytes, whole, size);

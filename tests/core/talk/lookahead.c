@@ -266,7 +266,7 @@ static void check_way(int m, const struct backend *b, int way, const char *looka
     assert_int_equal(without.drafted, 0);
     assert_int_equal(with.ids.count, without.ids.count);
     if (memcmp(with.ids.data, without.ids.data, with.ids.count * sizeof(int32_t)))
-        fail_msg("%s: another answer", what);
+        fail_msg("%s: the answer differs", what);
     same_cache(&on, &off, what);
     assert_true(with.accepted <= with.drafted);
     *accepted += with.accepted;

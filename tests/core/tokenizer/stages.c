@@ -99,7 +99,7 @@ static void test_kinds_of_characters(void **state)
     static const struct {
         const char *regex, *text, *rest;
     } cases[] = {
-        { "\\\\w", "a²½ⓐ́_⅓©", "? / ?" }, // below U+0100, \\w matches other characters than [\\w]
+        { "\\\\w", "a²½ⓐ́_⅓©", "? / ?" }, // below U+0100, \\w and [\\w] match different characters
         { "[\\\\w]", "a²½ⓐ́_⅓©", "? / ? / ? / ?" },
         { "\\\\W", "a²⅓", "a / ?" },
         { "[^\\\\W\\\\d_]+", "aहि1_²", "1 / _ / ?" },

@@ -179,7 +179,7 @@ static void sliding_windows_apply_only_to_their_layers(void **state)
           16 },
         { QWEN, USED "\"max_window_layers\": 0, \"layer_types\": [" FULL ", " FULL ", " FULL "]",
           0 },
-        { QWEN, USED "\"layer_types\": [" FULL ", " SLIDING "]", -1 }, // for three layers
+        { QWEN, USED "\"layer_types\": [" FULL ", " SLIDING "]", -1 }, // the model has three layers
         { QWEN, "\"use_sliding_window\": false, \"sliding_window\": 16", 0 },
         { QWEN, "\"use_sliding_window\": true, \"sliding_window\": \"x\"", -1 },
         // Mistral's key gives only the window's width: null disables it, a missing key means 4096
@@ -197,7 +197,8 @@ static void sliding_windows_apply_only_to_their_layers(void **state)
 
 // --- rotary settings ---------------------------------------------------------------------------
 
-// Rotary settings with old keys, new ones, and both: old ones take precedence, as in transformers.
+// Rotary settings under old keys, new ones, and both: a rope_scaling that is not empty takes
+// precedence over rope_parameters, as in transformers.
 static void rotary_settings_have_old_and_new_keys(void **state)
 {
 #define LINEAR "{\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_theta\": 20000}"
