@@ -7,6 +7,8 @@ trap 'rm -rf "$dir"' EXIT
 model=$PWD/demo/model
 fail() { echo "$1"; echo "$2"; exit 1; }
 checkup() { "$VLMSH" checkup "$@" </dev/null 2>&1; }
+# With sanitizers, variants that run the same code are left out.
+sanitized() { [[ $VLMSH == */san/* ]]; }
 
 # A sound model; the page and the record; a second run has nothing to do.
 out=$(checkup $model --out "$dir/sound" --only opens,identities,sees) || fail "a sound model" "$out"
@@ -64,7 +66,9 @@ PY
 }
 some=sees,inside,methods,learns,speed
 out=$(checkup $model --quick --out "$dir/whole" --only $some) || fail "a whole check-up" "$out"
-for done in 0 1 2 3 4; do
+kills='0 1 2 3 4'
+! sanitized || kills=2
+for done in $kills; do
     "$VLMSH" checkup $model --quick --out "$dir/killed" --only $some </dev/null >/dev/null 2>&1 &
     pid=$!
     for _ in $(seq 3000); do
@@ -75,7 +79,7 @@ for done in 0 1 2 3 4; do
     kill -9 $pid
     wait $pid 2>/dev/null
 done
-out=$(checkup $model --quick --out "$dir/killed" --only $some) || fail "after five kills" "$out"
+out=$(checkup $model --quick --out "$dir/killed" --only $some) || fail "after kills" "$out"
 [ "$(ls "$dir/killed")" = $'checkup.html\ncheckup.json\ncheckup.md\nscenes' ] || fail "files are left" "$(ls "$dir/killed")"
 diff <(found "$dir/whole") <(found "$dir/killed") || fail "the findings differ after kills" ""
 sed -i 's/"checks":/"chequers":/' "$dir/killed/checkup.json"
@@ -105,14 +109,16 @@ finds swapped_contents intact "layers 0 to 3 and 4 to 7 swapped (the layers of t
 # model.
 python3 tests/commands/checkup.py odd_file $model "$dir/odd"
 out=$(checkup "$dir/odd" --out "$dir/out-odd" --only intact,sees) || fail "layers 1, 3, 5 and 7 in a file" "$out"
-finds plain_template intact "with the chat template 'vicuna'"
 finds rotary intact "with a rotary base of 10000"
-finds heads intact "with queries and keys of layer 7 swapped"
 finds template opens "its markers <|im_start|> are not tokens"
 finds means opens "not those of published SigLIP encoders"
-finds projector sees "the model does not see"
 finds layers intact "with layers 2 and 5 swapped"
-finds encoder intact "with queries and keys of block 1 swapped"
+if ! sanitized; then
+    finds plain_template intact "with the chat template 'vicuna'"
+    finds heads intact "with queries and keys of layer 7 swapped"
+    finds projector sees "the model does not see"
+    finds encoder intact "with queries and keys of block 1 swapped"
+fi
 # An adapter trained on another model of the same shape, and one that fits no layer.
 "$VLMSH" scenes 4 "$dir/world" --seed 17 --kind captions >/dev/null || fail "scenes" ""
 out=$("$VLMSH" --plain --db "$dir/db" "$dir/layers" -c "/set train.params lora:q_proj:4" \
