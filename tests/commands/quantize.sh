@@ -168,7 +168,7 @@ mkdir "$work/killed"
 for try in {1..40}; do
     rm -f "$work/killed"/*.gguf
     "$VLMSH" quantize demo/model "$work/killed/m.gguf" --type q4_k --no-compare >"$work/out" 2>&1 &
-    until compgen -G "$work/killed/*.part-*" >"$work/parts" || [ -e "$work/killed/m.gguf" ]; do :; done
+    until compgen -G "$work/killed/*.part-*" >"$work/parts" || ! kill -0 $! 2>/dev/null; do :; done
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
     compgen -G "$work/killed/*.part-*" >"$work/parts" && break
