@@ -89,7 +89,7 @@ static int check_provenance(struct ask_output *o, const cJSON *json, struct err 
         err_set(err, "'%s' line %zu does not say which model and settings gave the answer: %s",
                 o->path, o->count + 1, advice(o));
     else if (status < 0)
-        err_set(err, "'%s' line %zu was answered with other settings: %s; restore them, %s",
+        err_set(err, "'%s' line %zu was answered with different settings: %s; restore them, %s",
                 o->path, o->count + 1, why.text, advice(o));
     return status;
 }
@@ -217,8 +217,8 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     }
     if (status == 0 && strcmp(b.data, line->pictures) != 0)
         status = err_set(err,
-                         "'%s' line %zu was answered for other pictures than sample %s has now "
-                         "(SHA-256): restore them, %s",
+                         "'%s' line %zu was answered with different pictures (SHA-256) than "
+                         "sample %s has now: restore them, %s",
                          o->path, line->number, q->key, advice(o));
     buf_release(&b);
     return status;

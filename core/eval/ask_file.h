@@ -10,8 +10,8 @@
 //   ask_data_release(&data);
 //
 // A sample is identified by its id and the number of earlier samples with that id, so that samples
-// with the same id are kept apart. An output file whose lines have another or no provenance, other
-// questions or other pictures is an error. A line that a crash has cut off is removed.
+// with the same id are kept apart. An output file whose lines have no provenance or a different
+// one, or different questions or pictures, is an error. A line that a crash has cut off is removed.
 #ifndef CORE_EVAL_ASK_FILE_H
 #define CORE_EVAL_ASK_FILE_H
 

@@ -1,6 +1,6 @@
 // core/eval/compare_job.c -- the job `compare`: a data set under two sets of settings.
 //
-// Its arguments are KEY=VALUE ... | KEY=VALUE ... | DATA options; the command replaces presets by
+// Its arguments are KEY=VALUE ... | KEY=VALUE ... | DATA options; the command replaces presets with
 // their values. STATE/compare.jsonl has a line for each sample that both sides have processed; a
 // resumed job continues after the last of these samples.
 #include <math.h>

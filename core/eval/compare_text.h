@@ -24,7 +24,7 @@ extern const char compare_sample_text[]; // about 700 tokens
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
 // Processes the text in pieces of at most 512 tokens, in f32 arithmetic. `b` is the name of the
-// second form. Progress (may be NULL) counts each token once per model. 0 or -1.
+// second form. Progress (may be NULL) counts each token once per model. Returns 0 or -1.
 int compare_text(const struct model *a, const char *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err);

@@ -77,8 +77,8 @@ static void add_tables(struct results *to, const struct results *from, const cha
 }
 
 // Subtracts from each sample of `row` the same sample of `from`, and adds the means of these
-// differences to the row's results. Leaves out the standard deviations, because the intervals say
-// more.
+// differences to the row's results. Leaves out the standard deviations, because the intervals are
+// more informative.
 static void add_differences(struct measured_row *row, const struct measured_row *from,
                             const char *name)
 {
@@ -133,9 +133,10 @@ static struct results mean_row(const struct measured_conditions *c, const char *
         for (size_t i = 0; i < of->note_count && !k; i++) results_note(&mean, "%s", of->notes[i]);
         for (size_t i = 0; i < of->table_count && !k; i++)
             if (of->tables[i]->own)
-                results_note(&mean,
-                             "%s has no mean, its rows differ: measure one repetition to see it",
-                             of->tables[i]->name);
+                results_note(
+                    &mean,
+                    "%s has no mean because its rows differ: measure one repetition to see it",
+                    of->tables[i]->name);
         results_arithmetic(&mean, of->arithmetic, NULL);
     }
     results_mean_take(&sums, &mean);

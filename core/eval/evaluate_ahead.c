@@ -11,7 +11,7 @@
 
 #include "core/eval/evaluate_parts.h"
 
-// Limits of the queue: samples; bytes of pixels and files.
+// Limits of the queue: number of samples; bytes of pixels and files.
 enum { SAMPLES = 32, CAPACITY = 32 << 20 };
 
 struct ahead {

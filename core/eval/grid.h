@@ -136,7 +136,7 @@ enum { GRID_IN_A_ROW = 4 };
 bool grid_computes(int64_t sample, int team, int number);
 // Returns true if a round ends after this many samples.
 bool grid_ends_round(int64_t samples, int team);
-// Replaces *kept by the bytes of all ranks, in the order of the ranks.
+// Replaces *kept with the bytes of all ranks, in the order of the ranks.
 void grid_gather(struct ranks *ranks, struct buf *kept);
 
 #endif

@@ -22,8 +22,8 @@
 
 // With a tape, adds `share` times the gradient to every weight's `grad` that is set, and empties
 // the tape. Pictures with precomputed visual tokens are not encoded again (no gradient: encoder and
-// projector are frozen). The step arena is restored. 0 or -1 (g->err, or cancelled); after -1,
-// gradients may include part of the sample.
+// projector are frozen). The step arena is restored. Returns 0, or -1 (g->err, or cancelled),
+// after which gradients may include part of the sample.
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss);
 
@@ -32,7 +32,7 @@ struct loss_item {
     const struct picture *pictures;
     size_t picture_count;
     const struct labels *labels;
-    uint64_t number;     // index of this draw in the training: seeds methods' noise
+    uint64_t number;     // index of this draw in the training run: seeds methods' noise
     struct graph_kl *kl; // receives IRA's divergence; NULL: ignored
     // Divides the sum of the sample's token losses. If it is the mean number of trained tokens per
     // sample of the step, the step's loss is the mean over tokens. 0: the sample's own number of

@@ -347,7 +347,7 @@ static bool has_row(const struct score_plan *p, const char *name)
 }
 
 // Replaces the row run->row (every row if "") by several rows: the unchanged row as step 0, before
-// the training; then, for each checkpoint, the row with that checkpoint and run->words.
+// training; then, for each checkpoint, the row with that checkpoint and run->words.
 static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
 {
     struct score_plan to = { 0 };

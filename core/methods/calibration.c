@@ -129,7 +129,7 @@ int calibration_fits(const struct calibration *c, const struct model *m, struct 
         return 0;
     char *which = files_in_brackets(c->files, m->checkpoint->files);
     err_set(err,
-            "'%s' was calibrated for weights other than those of '%s'%s: calibrate this model with "
+            "'%s' was calibrated for different weights than '%s'%s: calibrate this model with "
             "/calibrate",
             c->file->path, m->name, which);
     free(which);

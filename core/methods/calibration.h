@@ -66,7 +66,7 @@ int calibration_of_setting(struct calibration *c, const struct settings *s, cons
 // metadata.
 int calibration_fits(const struct calibration *c, const struct model *m, struct err *err);
 // Returns the tensor of that name and shape as f32 on the host; the caller frees it. NULL if it is
-// missing or has another shape. (calibration_open refuses NaN and infinity.)
+// missing or has a different shape. (calibration_open rejects NaN and infinity.)
 float *calibration_numbers(const struct calibration *c, const char *name, int rank,
                            const int64_t *shape, struct err *err);
 // Like calibration_numbers, for a tensor of indices below `limit`; messages call such an index
@@ -93,9 +93,10 @@ struct calibration_tensor {
 // Sums over samples.
 struct calibration_sums {
     const struct calibration_kind *kind;
-    const struct model *model;                // NULL: the sums were read from a file
-    int64_t layers, width;                    // L, D
-    double *data, *part[CALIBRATION_TENSORS]; // [count], and where each of kind->sums begins in it
+    const struct model *model; // NULL: the sums were read from a file
+    int64_t layers, width;     // L, D
+    double *data,
+        *part[CALIBRATION_TENSORS]; // [count]; part: the start of each of kind->sums in it
     size_t count;
     // Rows of one site, kept for `take` at the next site of the pass.
     float *rows; // [capacity, D]

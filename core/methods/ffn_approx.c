@@ -3,8 +3,8 @@
 //
 //   hadamard: y = alpha[l] * x      skip: y = x      x, y [n,D] rows of the residual stream
 //
-// The FFN is computed only for text rows, which saves the work; ffn.tokens exchanges the
-// modalities, as a control. alpha [L,D] and the redundancy [L], which `ffn.layers auto` uses to
+// The FFN is computed only for text rows, which saves the work; ffn.tokens text or
+// all are controls. alpha [L,D] and the redundancy [L], which `ffn.layers auto` uses to
 // select layers, come from a calibration file.
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ struct ffn_approx {
     int32_t *rest;          // rows of the pass whose FFN is computed, until the layer ends
     // Hashes of alpha and, under ffn.layers auto, of the chosen layers; "": not read yet.
     char content[3][HASH_HEX];
-    bool stale; // the KV cache was computed with another calibration of the same name
+    bool stale; // the KV cache was computed with a different calibration file of the same name
 };
 
 static void ffn_release(void *state)

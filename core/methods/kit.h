@@ -13,8 +13,8 @@
 #include "core/settings/settings.h"
 #include "core/template/sequence.h"
 
-// Finds the trained tensor of that name; *found NULL: none. -1: its shape is not that of `want`, so
-// it belongs to another model.
+// Finds the trained tensor of that name; *found NULL: none. Returns -1 if its shape is not that
+// of `want`: it belongs to a different model.
 int method_trained(const struct method_env *env, const char *name, const struct tensor *want,
                    const struct tensor **found, struct err *err);
 // Fills a learned tensor, whose shape is set, from the trained tensor of that name; without one,
@@ -22,7 +22,7 @@ int method_trained(const struct method_env *env, const char *name, const struct 
 // the method releases it.
 int method_fill(const struct method_env *env, const char *name, struct tensor *t, double fresh,
                 double last, struct err *err);
-// Replaces `hash` ("": nothing was read yet) by the hash of these bytes, which a method read from a
+// Updates `hash` ("": nothing was read yet) to the hash of these bytes, which a method read from a
 // file. Returns true if the hash changed: the file was replaced under the same name, so the KV
 // cache must not be reused.
 bool method_content_changed(const void *bytes, size_t size, char hash[HASH_HEX]);

@@ -24,8 +24,8 @@ const struct setting phases_settings[] = {
       .def = "none",
       .choices = word_none,
       .stale = STALE_SEEN,
-      .help = "Calibration file written by /calibrate phases: its transition layer is that of "
-              "prune.layer auto.",
+      .help = "Calibration file written by /calibrate phases: prune.layer auto uses its "
+              "transition layer.",
       .check = check_calibration },
     { 0 },
 };

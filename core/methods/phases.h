@@ -17,11 +17,11 @@ extern const char *const phase_names[PHASES];
 // Finds the phases in two curves [layers]: the visual tokens' contribution, and the Hellinger
 // distance of each layer's prediction of the next token from the model's:
 //   early       the largest contribution in the first half of the layers
-//   transition  after it, the layer with the largest drop of the contribution to the next one
+//   transition  after it, the layer after which the contribution drops most
 //   late        after that, the first layer whose distance is at most half of that at `transition`
 void phases_find(const float *contribution, const float *hellinger, int layers, int phase[PHASES]);
-// Reads the phases from the file of phases.calibration; *known false: no file is set. -1 if the
-// file does not fit the model.
+// Reads the phases from the file that phases.calibration names; *known false: no file is set.
+// Returns -1 if the file does not fit the model.
 int phases_calibrated(const struct settings *s, const struct model *m, int phase[PHASES],
                       bool *known, struct err *err);
 

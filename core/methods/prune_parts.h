@@ -17,7 +17,7 @@ extern const struct setting prune_settings[];
 
 // Returns the kind that prune.score names; one past the last kind if it is off.
 enum prune_kind prune_kind_of(const struct settings *s);
-// True if the kind selects tokens by their attention sinks.
+// True if the kind selects tokens by whether they are attention sinks.
 static inline bool prune_reads_sinks(enum prune_kind kind)
 {
     return kind >= PRUNE_SINKS && kind <= PRUNE_ANCHORS;

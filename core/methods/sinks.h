@@ -23,8 +23,8 @@ double sinks_tau(const struct settings *s, int64_t width);
 double sinks_phi(const float *h, int64_t width, double eps, const int *dims, int count);
 // Sets the two dimensions with the largest |h_k|, ascending.
 void sinks_top(const float *h, int64_t width, int dims[2]);
-// Reads the two dimensions of each layer [L,2] from the file of sinks.calibration; the caller frees
-// them. *dims NULL: no file is set. Returns -1 if the file does not fit this model.
+// Reads the two dimensions of each layer [L,2] from the file that sinks.calibration names; the
+// caller frees them. *dims NULL: no file is set. Returns -1 if the file does not fit this model.
 int sinks_calibrated(const struct settings *settings, const struct model *m, float **dims,
                      struct err *err);
 

@@ -50,10 +50,10 @@ static const struct setting steer_settings[] = {
 struct steer {
     const struct backend *backend;
     int64_t layers;
-    bool *chosen;           // [L] the layers with a vector other than zero
+    bool *chosen;           // [L] the layers with a nonzero vector
     struct tensor sum;      // [L,D] of all files, owned
     char content[HASH_HEX]; // hash of sum; "": not read yet
-    bool stale; // the KV cache was computed with other vectors: a file has been replaced
+    bool stale; // the KV cache was computed with different vectors: a file has been replaced
 };
 
 // The vectors of all files, read from the settings.
@@ -116,7 +116,7 @@ static int steer_check(const struct method_env *env, struct err *err)
     return status;
 }
 
-// True if a file was made with other weights; false while the model's hash is unknown.
+// True if a file was made with different weights; false while the model's hash is unknown.
 static bool made_for_another(const struct method_env *env, struct err *why)
 {
     struct checkpoint *c = env->model->checkpoint;
@@ -129,8 +129,7 @@ static bool made_for_another(const struct method_env *env, struct err *why)
         if (steer_about(&about, list[i].path, NULL) == 0)
             other = *about.model && strcmp(about.model, c->weights) != 0;
         if (other)
-            err_set(why,
-                    "'%s' was made with other weights than those of '%s': its effect may differ",
+            err_set(why, "'%s' was made with different weights than '%s': its effect may differ",
                     list[i].path, env->model->name);
         steer_about_release(&about);
     }

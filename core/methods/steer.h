@@ -40,7 +40,7 @@ int steer_write(const char *path, const float *vectors, const bool *there, int64
 // Copies a file's directions into a file of the other format, or of the same one.
 int steer_convert(const char *from, const char *to, struct err *err);
 
-// What a file says of itself.
+// A file's layers and provenance.
 struct steer_about {
     int64_t width;
     char *layers; // "4" or "1,2,3"

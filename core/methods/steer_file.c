@@ -17,7 +17,7 @@ enum { LAYERS_MOST = 100000 };
 
 static const char prefix[] = "direction.";
 
-// An open file: one of the two.
+// An open file: one of the two pointers is set.
 struct file {
     struct safetensors *safetensors;
     struct gguf *gguf;
@@ -72,7 +72,7 @@ static int64_t layer_of(const char *name)
     return layer < LAYERS_MOST ? layer : -1;
 }
 
-// The directions that a file has, sorted by layer: names and shapes, no numbers.
+// A file's directions, sorted by layer: names and shapes, without numbers.
 struct directions {
     struct direction {
         int64_t layer;
@@ -164,7 +164,7 @@ int steer_read(const char *path, double factor, int64_t layers, int64_t width, f
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Writes what is known of the source with put(writer, key, value).
+// Writes the known fields of the source with put(writer, key, value).
 static void put_source(const struct steer_source *s, void *writer,
                        void (*put)(void *writer, const char *key, const char *value))
 {

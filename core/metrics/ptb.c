@@ -350,7 +350,7 @@ static size_t plain_word(const char *p)
     return n;
 }
 
-// Joins the lines of a text, and replaces bytes that are not UTF-8 by U+FFFD.
+// Joins the lines of a text, and replaces bytes that are not UTF-8 with U+FFFD.
 static const char *clean_line(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };

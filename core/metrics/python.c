@@ -256,7 +256,7 @@ size_t python_upper_length(const char *text)
     return n;
 }
 
-// Replaces digits of all scripts by ASCII digits, and drops underscores between digits.
+// Replaces digits of all scripts with ASCII digits, and drops underscores between digits.
 static char *plain_digits(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };

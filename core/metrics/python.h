@@ -19,7 +19,7 @@ int32_t python_char(const char *p, size_t *length);
 void python_put_char(struct buf *b, int32_t c); // as UTF-8
 bool python_is_digit(int32_t c);                // \d
 bool python_is_alpha(int32_t c);                // str.isalpha
-// A letter, mark or number (unlike \w, not '_'); or a byte that is not UTF-8.
+// True for a letter, mark or number (not '_', unlike \w), and for a byte that is not UTF-8.
 bool python_is_word(int32_t c);
 // Returns the first position from p on that is not white space.
 const char *python_skip_space(const char *p);
@@ -27,14 +27,14 @@ const char *python_skip_space(const char *p);
 const char *python_before(const char *text, const char *p);
 
 char *python_lower(struct scratch *s, const char *text);
-// Converts character by character: ß stays ß.
+// Converts to upper case character by character: ß stays ß.
 char *python_upper(struct scratch *s, const char *text);
 char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello"
-// `letters`: ASCII characters; NULL: white space.
+// Strips `letters` from both ends; ASCII characters, NULL: white space.
 char *python_strip(struct scratch *s, const char *text, const char *letters);
 // Strips each of the letters from both ends, one after the other.
 char *python_strip_each(struct scratch *s, const char *text, const char *letters);
-// `from` must not be empty.
+// Replaces all occurrences of `from`, which must not be empty.
 char *python_replace(struct scratch *s, const char *text, const char *from, const char *to);
 char *python_drop_punctuation(struct scratch *s, const char *text);   // ASCII only
 char *python_head(struct scratch *s, const char *text, size_t count); // text[:count]

@@ -26,7 +26,7 @@ static bool read_number(struct scratch *s, const char *text, double *number)
     return good;
 }
 
-// True for a number within 5% of a target other than 0, and for the same text, ignoring case.
+// True for a number within 5% of a nonzero target, and for equal text, ignoring case.
 static bool relaxed(struct scratch *s, const char *said, const char *target)
 {
     double a, b;
@@ -60,7 +60,7 @@ static int32_t *characters(const char *text, size_t *count)
     return list;
 }
 
-// Levenshtein's distance, in characters.
+// Returns the Levenshtein distance, in characters.
 static size_t distance(const char *a, const char *b)
 {
     size_t na, nb;
@@ -178,7 +178,7 @@ static int score_nothing(const struct metric *m, const struct metric_case *c,
 
 const struct metric metric_mmvet = {
     .name = "mmvet",
-    .help = "No score: MM-Vet's answers are for its judge, a language model.",
+    .help = "Scores nothing: a language model judges answers to MM-Vet.",
     .rule = "every answer scores 0, as in lmms-eval without a judge; --submit FILE writes the "
             "answers for MM-Vet's own script",
     .graded = true,

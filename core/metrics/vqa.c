@@ -120,7 +120,7 @@ static void put_word(struct buf *b, const char *word)
         buf_puts(b, !strcmp(word, "somebody'd") ? "somebodyd" : word);
 }
 
-// Lower-cases, replaces number words by digits, drops articles, restores apostrophes.
+// Lower-cases, replaces number words with digits, drops articles, restores apostrophes.
 static char *clean_words(struct scratch *s, const char *text)
 {
     char *rest = python_words(s, python_lower(s, text));
@@ -135,7 +135,7 @@ static char *clean_words(struct scratch *s, const char *text)
 
 // --- whole clean-ups -----------------------------------------------------------------------------
 
-// Replaces newlines and tabs by spaces, and strips.
+// Replaces newlines and tabs with spaces, and strips both ends.
 static char *clean_line(struct scratch *s, const char *text)
 {
     const char *line = python_replace(s, text, "\n", " ");

@@ -13,10 +13,10 @@ struct vqa_punctuation {
 };
 
 // Drops each mark that occurs beside a space, or every mark if the text has a comma between digits;
-// replaces other marks by spaces. Then drops the first 32 full stops that the rule does not keep
+// replaces other marks with spaces. Then drops the first 32 full stops that the rule does not keep
 // (the programs pass re.UNICODE, 32, as the count).
 char *vqa_drop_punctuation(struct scratch *s, const char *text, struct vqa_punctuation rule);
-// Normalises like EvalAI's processor: lower case, no commas and question marks, "'s" as a word, no
+// Normalises like EvalAI's processor: lower case, no commas or question marks, "'s" as a word, no
 // punctuation, digits for number words, no articles, contractions with their apostrophe.
 char *vqa_clean_evalai(struct scratch *s, const char *text);
 

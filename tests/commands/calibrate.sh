@@ -48,7 +48,7 @@ refuse "/set sinks.calibration $dir/none" "cannot open"
 refuse "/set ffn.calibration $model/model.safetensors" "not a calibration"
 out=$(vlmsh tests/goldens/llava-siglip-llama3 -c "/calibration load $dir/ffn.safetensors") &&
     fail "a calibration of another model was accepted" "$out"
-[[ $out == *"weights other than"* ]] || fail "the reason for the refusal" "$out"
+[[ $out == *"different weights than"* ]] || fail "the reason for the refusal" "$out"
 out=$(vlmsh -c "/calibrate merge $dir/both.safetensors $dir/ffn.safetensors $dir/ffn.safetensors" \
     -c "/calibration show $dir/both.safetensors") || fail "merging" "$out"
 [[ $out == *"2 samples"* ]] || fail "the samples of both" "$out"

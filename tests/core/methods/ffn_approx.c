@@ -183,7 +183,7 @@ static void bad_settings_are_refused(void **state)
 
     write_file(
         &(struct file){ .path = path, .alpha = 1, .model = "0123456789abcdef", .width = width });
-    assert_non_null(strstr(refused(&g, "ffn.calibration", path), "weights other than"));
+    assert_non_null(strstr(refused(&g, "ffn.calibration", path), "different weights than"));
     write_file(&(struct file){ .path = path, .alpha = 1, .width = width + 1 });
     set(&g, "ffn.calibration", path);
     assert_non_null(strstr(refused(&g, "ffn.approx", "hadamard"), "ffn.alpha"));
