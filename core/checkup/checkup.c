@@ -403,8 +403,8 @@ static void close_model(struct run *r)
     *c = (struct checkup){ 0 };
 }
 
-// Fails if the findings so far were made with another model, adapter or setting, or on another
-// device.
+// Fails if the findings so far were made with a different model, adapter or setting, or on a
+// different device.
 static int check_same(const struct run *r, const struct provenance *now, struct err *err)
 {
     const char *device = record_text(json_get(r->record, "machine"), "device"),
@@ -420,7 +420,7 @@ static int check_same(const struct run *r, const struct provenance *now, struct 
         provenance_release(&then);
     }
     if (status == 0) return 0;
-    return err_in(err, "'%s' holds findings made under other conditions (--again starts again)",
+    return err_in(err, "'%s' holds findings made under different conditions (--again starts again)",
                   r->folder);
 }
 

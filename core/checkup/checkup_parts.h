@@ -113,7 +113,7 @@ int checkup_curves(struct checkup *c, const char *title, const char *text,
 // Adds a figure with maps side by side.
 int checkup_maps(struct checkup *c, const char *title, const char *text,
                  const struct event_heatmap *maps, size_t count, struct err *err);
-// Returns for how many of `full` samples there is time, but at least `least`.
+// Returns how many of `full` samples the time allows, but at least `least`.
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
 // Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below call
@@ -136,8 +136,8 @@ int checkup_measured(const struct checkup *c, int full, int *first);
 
 // Returns the trained tensors that methods use in passes.
 struct method_tensors checkup_tensors(const struct checkup *c);
-// Replaces the conversation by one question about pictures[count] (indices in c->talk; count 0: no
-// picture).
+// Replaces the conversation with one question about pictures[count] (indices in c->talk; count 0:
+// no picture).
 void checkup_ask(struct checkup *c, const int *pictures, size_t count, const char *question);
 struct checkup_answer {
     char *text;

@@ -99,8 +99,8 @@ static void compare_models(struct comparison *c, const cJSON *a, const cJSON *b)
         compare_checks(c, NULL, check);
 }
 
-// Compares models of the same name; two check-ups of one model each are compared whatever the
-// names.
+// Compares models of the same name; two check-ups of one model each are compared whatever
+// their names.
 static void compare_records(struct comparison *c, const cJSON *a, const cJSON *b)
 {
     const cJSON *models = json_get(a, "models"), *others = json_get(b, "models"), *model;

@@ -323,7 +323,7 @@ static int read_question(struct reading *r, const cJSON *sample)
         if (json_text(sample, keys[i], NULL, &question, r->err) < 0) return -1;
     if (!question) return err_set(r->err, "needs \"question\", \"conversations\" or \"messages\"");
     if (add_marked(r, add_message(d, ROLE_USER), question) < 0) return -1;
-    // In some evaluation files the answer is a number or a list, which is no text to train on.
+    // In some evaluation files the answer is a number or a list, which cannot be trained on.
     const cJSON *answer = json_get(sample, "answer");
     if (cJSON_IsString(answer))
         message_add_text(add_message(d, ROLE_ASSISTANT), answer->valuestring);

@@ -131,7 +131,8 @@ static const char *speaker(const cJSON *turn)
     return cJSON_IsString(role) ? role->valuestring : "";
 }
 
-// True for a turn that is no answer and so is never trained. ShareGPT has many names for speakers.
+// True for a turn that is not an answer and so is never trained on. ShareGPT has many names for
+// speakers.
 static bool is_question(const cJSON *turn)
 {
     return items_has("user human system prompter tool observation function_response", speaker(turn),

@@ -56,7 +56,7 @@ int engine_load(struct engine *e, const char *name, struct err *err); // emits p
 int engine_load_as_set(struct engine *e, const char *name, struct err *err);
 // Returns "NAME::ignore-weights", the name that loads this model even if it has unknown weights.
 char *engine_ignoring(const char *name);
-// Replaces the current model by one that was loaded elsewhere; emits no event.
+// Replaces the current model with one that was loaded elsewhere; emits no event.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // gives a notice if messages lose their token ids
 // Waits for the fingerprint of the model, which is hashed in the background after loading; emits

@@ -10,7 +10,8 @@
 
 // --- stale results -------------------------------------------------------------------------------
 
-// Drops the results that a change of `key` made stale; returns whether anything must be recomputed.
+// Drops the results that a new value of `key` made stale; returns whether anything must be
+// recomputed.
 static bool drop_stale(struct engine *e, struct conversation *c, const char *key,
                        enum setting_stale stale)
 {

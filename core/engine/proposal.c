@@ -71,7 +71,7 @@ static int check(struct proposal *p, const struct change *list, size_t count, st
         p->reapply[i] = status > 0;
         p->adapter_changes |= status > 0;
     }
-    // After a change of the adapter, checks all methods: one may lack its parameters now.
+    // If the adapter changes, checks all methods: one may lack its parameters now.
     for (int i = 0; (m = method_at(i)); i++) {
         const int first = settings_index(m->settings->key);
         int rows = 0;

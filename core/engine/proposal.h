@@ -1,4 +1,4 @@
-// core/engine/proposal.h -- proposed changes of settings, checked as a whole before they apply.
+// core/engine/proposal.h -- proposed changes to settings, checked as a whole before they apply.
 //
 // The only way to change settings: /set, /reset, presets, /compare, sessions, measurements and
 // sweeps all use it. The order of the changes does not matter. Impossible values are refused. The

@@ -346,8 +346,8 @@ static bool has_row(const struct score_plan *p, const char *name)
     return false;
 }
 
-// Replaces the row run->row (every row if "") by several rows: the unchanged row as step 0, before
-// training; then, for each checkpoint, the row with that checkpoint and run->words.
+// Replaces the row run->row (every row if "") with several rows: the unchanged row as step 0,
+// before training; then, for each checkpoint, the row with that checkpoint and run->words.
 static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
 {
     struct score_plan to = { 0 };

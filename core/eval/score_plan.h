@@ -66,7 +66,7 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
 // Makes rows without sets: conditions of a measurement. Each of the `count` texts is SETTINGS or
 // "NAME: SETTINGS"; in SETTINGS, FOLDER alone means adapter=FOLDER or model=FOLDER. Without texts,
 // makes one row with the current settings. Repeats each row that names no model for each of
-// `models`, each row for each checkpoint of the training run `run` (NULL: none), and each row with
+// `models`, each row for each checkpoint of `run`, a training run (NULL: none), and each row with
 // {seed} for each of the seeds.
 int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
                        const struct names *models, const char *run, const struct names *seeds,

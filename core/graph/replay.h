@@ -22,7 +22,7 @@ struct replay {
     struct tensor *in, *h, *out; // in the arena: the step's inputs, embedding and result
 };
 
-// True if the last step had the same key and can be recorded. Discards a recording with another
+// True if the last step had the same key and can be recorded. Discards a recording with a different
 // key.
 bool replay_again(struct replay *r, const struct backend *b, uint64_t key);
 void replay_forget(struct replay *r);

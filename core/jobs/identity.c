@@ -104,10 +104,10 @@ static int model_differs(const struct identity *was, const struct identity *is, 
     if (!differ(was->model, is->model)) return 0;
     if (is->checkpoint && checkpoint_matches_earlier(is->checkpoint, was->model)) return 0;
     char *which = checkpoint_files_differ(was->files, is->files);
-    err_set(
-        err,
-        "the %s started with another model (or its files have changed%s%s); load that one, or %s",
-        work_of(is), which ? ": " : "", which ? which : "", otherwise(is));
+    err_set(err,
+            "the %s started with a different model (or its files have changed%s%s); load that "
+            "model, or %s",
+            work_of(is), which ? ": " : "", which ? which : "", otherwise(is));
     free(which);
     return -1;
 }

@@ -240,7 +240,7 @@ bool methods_without_effect(const struct method *method, const struct method_env
 bool methods_unused(const struct methods *m, const char *key, const struct settings *s);
 // True if an active method depends on this setting, which belongs to another method or module.
 bool methods_read(const char *key, const struct settings *s);
-// True if the cache stays valid after a change of this setting.
+// True if the cache stays valid after this setting has changed.
 bool methods_keep_cache(const struct methods *m, const char *key, const struct settings *s);
 
 #endif

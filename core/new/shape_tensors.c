@@ -1,8 +1,8 @@
 // core/new/shape_tensors.c -- lists a shape's tensors: computes them from its sizes, or lets the
 // family bind the shape's config and records the tensors that it requests.
 //
-// tests/core/new/new_model.c checks the sums against the parameter counts of transformers' classes
-// at the same sizes.
+// tests/core/new/new_model.c checks the total parameter counts against transformers' classes at the
+// same sizes.
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ int64_t shape_tensor_count(const struct shape_tensor *t)
     return n;
 }
 
-// --- of a config --------------------------------------------------------------------------------
+// --- tensors from a config ----------------------------------------------------------------------
 
 struct lister {
     struct model *model;
@@ -46,7 +46,8 @@ static void list_requested(void *self, const char *name, int rank, const int64_t
         t.spread = 0; // zeros
     else if (gain || text_ends(name, "layer_scalar"))
         t.each = 1;
-    // Linear layers have limits that limit nothing.
+    // Scalars are the clipping bounds of linear layers (..._min, ..._max): wide enough to clip
+    // nothing.
     if (!rank) t.each = text_ends(name, "_min") ? -FLT_MAX / 2 : FLT_MAX / 2;
     a->each(a->self, &t);
 }
@@ -103,7 +104,7 @@ char *shape_config_layers(const struct shape *s, int64_t layers)
     return changed;
 }
 
-// --- by sizes -----------------------------------------------------------------------------------
+// --- tensors from sizes -------------------------------------------------------------------------
 
 struct listing {
     void (*each)(void *self, const struct shape_tensor *t);

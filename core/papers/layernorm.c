@@ -540,16 +540,16 @@ static const struct paper_table tables[] = {
       .plan = START GRADIENTS("/preset load layernorm-2\n", "2e-5", "${DATA2}", "10"),
       .demo = PAPER_DEMO_START GRADIENTS("", "4e-4", "${OUT}/train/lessons.json", "4"),
       .claims = gradient_claims,
-      .note =
-          "The figures print no numbers; ours are means over training, at the same learning rate "
-          "for both sets of weights. With --demo, layers 4 and 6 of 8 (counted from 0) "
-          "correspond to the 11th and the 21st of 32." },
+      .note = "The figures print no numbers; our values are means over training, at the same "
+              "learning rate "
+              "for both sets of weights. With --demo, layers 4 and 6 of 8 (counted from 0) "
+              "correspond to the 11th and the 21st of 32." },
     { .name = "tuned",
       .title = "norm tuning at its own learning rates beside LoRA, rsLoRA and full tuning, three "
                "seeds",
       .needs = "--small, or --model: a vision-language model, --data TRAIN.json,CHOOSE.json (the "
                "loss on the second file chooses the rates), --sets with VQAv2, POPE, COCO (45 "
-               "trainings)",
+               "training runs)",
       .columns = tuned_sets,
       .published = "",
       .plan = "/reset all\n/preset load layernorm-2\n/set train.validation ${DATA2}\n/set "

@@ -301,7 +301,7 @@ static const struct paper_table tables[] = {
     { .name = "text-gain",
       .title = "text-only questions after both stages, without and with alignment, three seeds",
       .needs = "--small, or --model and --data as table3 and --sets with MMLU, HellaSwag (12 "
-               "trainings)",
+               "training runs)",
       .columns = text_sets,
       .published = text_gains,
       .plan = "/reset all\n" GAINS("/preset load norm-alignment-1\n", "${DATA1}",

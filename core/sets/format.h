@@ -83,8 +83,8 @@ void set_record_release(struct set_record *r);
 // malformed or the row does not exist.
 bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *number,
                         struct err *err);
-// Parses a Python list literal, "['a', \"b\", 3]", to texts; NULL if the text is no such literal.
-// The caller frees the result with cJSON_Delete.
+// Parses a Python list literal, "['a', \"b\", 3]", to texts; NULL if the text is not such a
+// literal. The caller frees the result with cJSON_Delete.
 cJSON *set_python_list(const char *text);
 
 // --- rows of JSON --------------------------------------------------------------------------------

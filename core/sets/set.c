@@ -436,7 +436,8 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     *s = (struct sample){ .right = -1, .index = index, .line = index + 1 };
     int status = o->format->read(o->self, row, &r, err);
     if (status == 0) status = check_utf8(r.json, "its row", err);
-    if (status == 0 && *needs && !set_text(&r, needs)) // a file of another set often has other keys
+    if (status == 0 && *needs &&
+        !set_text(&r, needs)) // files of other sets often have different keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
     const char *id = set_id(&r);
     if (id) s->id = xstrdup(id);

@@ -1,5 +1,5 @@
-// core/sets/source.h -- where samples come from: a data set, or the downloaded files of an
-// evaluation set; and the options that say so, which every command that reads data shares.
+// core/sets/source.h -- the source of samples: a data set, or the downloaded files of an evaluation
+// set; and its options, which all commands that read data share.
 //
 //   struct mine { struct set_source set; };
 //   ... SET_SOURCE_OPTIONS(struct mine, set, "treats the data as ...") among its rows ...
@@ -47,8 +47,8 @@ struct set_source {
             OPTION_TEXT, .at = offsetof(type, field.columns)                                       \
     }
 
-// Sets kind and way, and replaces a name in the hub cache (org/name) by the path of its file. -1
-// also if an option is given without another that it needs.
+// Sets kind and way, and replaces a name in the hub cache (org/name) with the path of its file.
+// Returns -1 also if an option is given without another that it needs.
 int set_source_find(struct set_source *s, struct err *err);
 void set_source_release(struct set_source *s);
 // Checks that the file begins like its kind of data; reads its beginning only.

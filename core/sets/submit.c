@@ -184,7 +184,7 @@ static int put_answer(struct writing *w, const struct format *f, const struct se
     }
     buf_release(&prompt);
     set_record_release(&r);
-    // A sample without an answer may have a broken line; it is then left out, which is no failure.
+    // A sample without an answer may have a broken line, which is left out without an error.
     return answer ? status : 0;
 }
 

@@ -332,7 +332,7 @@ static int count_chair(const struct set_total *t, const struct set_score *scores
     numbers[0] = share("CHAIRi", mentions > 0 ? wrong / mentions : NAN);
     numbers[1] = share("CHAIRs", n ? captions / (double)n : NAN);
     numbers[2] =
-        (struct set_number){ "objects a caption", n ? mentions / (double)n : NAN, NUMBER_OTHER };
+        (struct set_number){ "objects per caption", n ? mentions / (double)n : NAN, NUMBER_OTHER };
     return 3;
 }
 
@@ -444,7 +444,7 @@ size_t set_total_draws(const struct set_total *total, const struct set_score *sc
         }
         const int known = total->count(total, drawn, count, m, numbers);
         draws[draw] = NAN;
-        for (int k = 0; k < known; k++) // a draw may list the numbers in another order
+        for (int k = 0; k < known; k++) // a draw may list the numbers in a different order
             if (!strcmp(numbers[k].name, all[number].name)) draws[draw] = numbers[k].value;
         for (size_t i = 0; i < count && total->unit == UNIT_SET; i++)
             free((char *)(uintptr_t)drawn[i].group);

@@ -96,9 +96,9 @@ static void receive_header(const struct stages *s, int from, int tag, struct hea
     const bool good = !theirs.failed && !theirs.cancelled;
     w->bytes = good ? theirs.bytes : 0;
     if (good && w->what != theirs.what && !w->failed) {
-        fail(
-            w, s,
-            "has other tokens or pictures than the previous rank: every rank needs the same files");
+        fail(w, s,
+             "its tokens or pictures differ from the previous rank's: every rank needs the same "
+             "files");
     } else if (!good) {
         w->failed = theirs.failed;
         w->cancelled = theirs.cancelled;

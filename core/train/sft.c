@@ -270,14 +270,14 @@ static int begin(struct sft *t, struct err *err)
         job_rewind(t->job, 0);
     }
     if (t->job->ranks) {
-        // All ranks must hold the same weights after the same step: a rank that reads another
-        // folder of that name, or an older state of it, would silently spoil the sums.
+        // All ranks must hold the same weights after the same step: a rank that reads a different
+        // folder of that name, or an older state of it, would silently corrupt the sums.
         const uint64_t state[] = { (uint64_t)t->state.point.step, params_digest(&t->params) };
         if (!ranks_same(t->job->ranks, state, sizeof state))
             return err_set(
                 err,
-                "'%s' holds other weights (after step %lld) than on rank 0: every rank needs the "
-                "same folder and model",
+                "'%s' differs from rank 0's copy (after step %lld): every rank needs the same "
+                "folder and model",
                 t->options.out, (long long)t->state.point.step);
     }
     if (writes(t)) save_best_trim(t->out.path, t->state.point.best_step);
@@ -513,7 +513,7 @@ static int finish(struct sft *t, struct err *err)
     return status;
 }
 
-// A finished run is never changed: other settings or data are an error.
+// A finished run is never changed: different settings or data are an error.
 static int check_finished(struct sft *t, struct err *err)
 {
     cJSON *record = run_folder_read(t->out.path, err);
@@ -574,7 +574,7 @@ static int run(struct job *j, struct err *err)
     return sft_job(j, NULL, err);
 }
 
-// Makes those checks in the shell that can reject the job at once.
+// Runs in the shell, and makes the checks that can reject the job at once.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {

@@ -184,8 +184,8 @@ static int split(struct sft *t, int64_t asked, struct err *err)
     return 0;
 }
 
-// Returns the file of train.validation; NULL if it says none, a fraction of the samples (*share),
-// or evaluation sets.
+// Returns the file that train.validation names; NULL if it holds out a fraction of the samples
+// (*share), names evaluation sets, or is off.
 static const char *file_of_validation(const struct settings *s, const struct sft_sets *sets,
                                       double *share)
 {

@@ -35,8 +35,8 @@ static int read_one(struct sft_sets *sets, char *word, struct err *err)
     if (!sets->metric) sets->metric = m;
     if (m->smaller == sets->metric->smaller) return 0;
     return err_set(err,
-                   "lower scores are better for only one of '%s' and '%s': their mean says "
-                   "nothing",
+                   "lower scores are better for only one of '%s' and '%s', so their mean is "
+                   "meaningless",
                    sets->list[0].name, one->name);
 }
 

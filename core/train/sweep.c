@@ -155,7 +155,7 @@ static int read_sweep(struct sweep *s, int argc, char **argv, struct proposal *p
     int status = read_words(s, argc, argv, err);
     if (status == 0 && !settings_find(s->key)) status = settings_unknown(s->key, err);
     for (size_t i = 0; status == 0 && i < sizeof compared / sizeof *compared; i++)
-        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words gave it
+        // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): read_words has set it
         if (!strcmp(s->key, compared[i]))
             status = err_set(
                 err, "%s determines how a sweep compares its values: it cannot be swept", s->key);

@@ -86,25 +86,25 @@ session "another state" $llava <<E
 > /set sample.ignore_eos on
 > /set adapter $lora
 > /ask --data $work/data.json --out $work/mine.jsonl
-error: '$work/mine.jsonl' line 1 was answered with other settings: adapter was none, now lora@...; restore them, choose another --out, or use --again to answer all samples again
+error: '$work/mine.jsonl' line 1 was answered with different settings: adapter was none, now lora@...; restore them, choose another --out, or use --again to answer all samples again
 > /set adapter none
 > /set prune.score uniform
 > /ask --data $work/data.json --out $work/mine.jsonl
-error: '$work/mine.jsonl' line 1 was answered with other settings: prune.score was off, now uniform; restore them, choose another --out, or use --again to answer all samples again
+error: '$work/mine.jsonl' line 1 was answered with different settings: prune.score was off, now uniform; restore them, choose another --out, or use --again to answer all samples again
 > /reset prune.score
 prune.score = off
 > /set sample.temperature 0.5
 > /ask --data $work/data.json --out $work/mine.jsonl
-error: '$work/mine.jsonl' line 1 was answered with other settings: sample.temperature was 0, now 0.5; restore them, choose another --out, or use --again to answer all samples again
+error: '$work/mine.jsonl' line 1 was answered with different settings: sample.temperature was 0, now 0.5; restore them, choose another --out, or use --again to answer all samples again
 > /reset sample.temperature
 sample.temperature = 0
 > /system Be kind.
 > /ask --data $work/data.json --out $work/mine.jsonl
-error: '$work/mine.jsonl' line 1 was answered with other settings: system message was none, now Be kind.; restore them, choose another --out, or use --again to answer all samples again
+error: '$work/mine.jsonl' line 1 was answered with different settings: system message was none, now Be kind.; restore them, choose another --out, or use --again to answer all samples again
 > /load $llama
 loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
 > /ask --data $work/data.json --out $work/mine.jsonl
-error: '$work/mine.jsonl' line 1 was answered with other settings: model differs, or its files have changed: config.json, generation_config.json, tokenizer_config.json, tokenizer.json, model.safetensors, processor_config.json, added_tokens.json, preprocessor_config.json, chat_template.json; restore them, choose another --out, or use --again to answer all samples again
+error: '$work/mine.jsonl' line 1 was answered with different settings: model differs, or its files have changed: config.json, generation_config.json, tokenizer_config.json, tokenizer.json, model.safetensors, processor_config.json, added_tokens.json, preprocessor_config.json, chat_template.json; restore them, choose another --out, or use --again to answer all samples again
 E
 cmp "$work/mine.jsonl" "$work/out.jsonl" || fail "a refused file was changed"
 # Answers of the same weights with a different template, preprocessor or tokenizer are not
@@ -180,7 +180,7 @@ session "resumed" $llava <<E
 > /set sample.ignore_eos on
 > /set sample.max_tokens 2
 > /ask --data $three --out $work/three.jsonl --again
-error: '$work/three.jsonl.again' line 1 was answered with other settings: sample.max_tokens was 3, now 2; restore them, or delete that file
+error: '$work/three.jsonl.again' line 1 was answered with different settings: sample.max_tokens was 3, now 2; restore them, or delete that file
 > /set sample.max_tokens 3
 > /ask --data $three --out $work/three.jsonl --again
 2 answered, 0 with errors, 1 already there: '$work/three.jsonl'; 2 reached sample.max_tokens
@@ -201,7 +201,7 @@ session "other pictures, existing errors" $llava <<E
 > /ask --data $work/seen.json --out $work/seen.jsonl
 0 answered, 0 with errors, 2 already there (1 with errors: delete these lines to ask again): '$work/seen.jsonl'
 > /ask --data $work/seen.json --out $work/seen.jsonl --images $work/others
-error: '$work/seen.jsonl' line 1 was answered for other pictures than sample 1 has now (SHA-256): restore them, choose another --out, or use --again to answer all samples again
+error: '$work/seen.jsonl' line 1 was answered with different pictures (SHA-256) than sample 1 has now: restore them, choose another --out, or use --again to answer all samples again
 > /ask --again
 error: usage: /ask --data FILE --out FILE.jsonl [--images DIR] [--limit N] [--system TEXT] [--again]
 > /ask --out

@@ -48,7 +48,7 @@ number() {
 same "pictures described" "$(number n)" 20
 same "nothing left out" "$(jq -r 'select(.event=="notice") | .text' "$work/events" | grep -c reference)" 0
 want=$(second chair "$work/world/objects.jsonl" "$work/answers.jsonl")
-python3 - "$want" "$(number CHAIRi) $(number CHAIRs) $(number 'objects a caption')" <<'END' || fail "CHAIR: $want, not $(number CHAIRi) $(number CHAIRs)"
+python3 - "$want" "$(number CHAIRi) $(number CHAIRs) $(number 'objects per caption')" <<'END' || fail "CHAIR: $want, not $(number CHAIRi) $(number CHAIRs)"
 import sys
 a, b = ([float(x) for x in s.split()] for s in sys.argv[1:])
 sys.exit(len(a) != 3 or len(b) != 3 or not 0 < a[0] < 1 or not 0 < a[1] < 1 or any(abs(x - y) > 1e-6 for x, y in zip(a, b)))
@@ -63,7 +63,7 @@ for annotations in "$work/coco.json" "$work/world/objects.jsonl"; do
         -c "/eval show --csv $work/said.csv" >"$work/events"
     check "scored" 'select(.event=="done").ok' $'true\ntrue'
     python3 - "$(second chair "$annotations" "$work/said.jsonl" "$work/said.csv")" \
-        "$(number CHAIRi) $(number CHAIRs) $(number 'objects a caption')" "$(number n)" <<'END' || fail "CHAIR of $annotations"
+        "$(number CHAIRi) $(number CHAIRs) $(number 'objects per caption')" "$(number n)" <<'END' || fail "CHAIR of $annotations"
 import sys
 a, b = ([float(x) for x in s.split()] for s in sys.argv[1:3])
 sys.exit(len(a) != 3 or len(b) != 3 or not 0 < a[0] < 1 or int(sys.argv[3]) < 40 or any(abs(x - y) > 1e-6 for x, y in zip(a, b)))

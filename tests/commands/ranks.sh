@@ -167,6 +167,6 @@ for _ in $(seq 600); do
 done
 vlmsh -c "/job $work/here/out pause" -c /wait >"$work/out" 2>&1
 cp -r "$work/here/out/checkpoint-3" "$work/there/out/"
-differ "/dev/fd/8/out' holds other weights (after step 3) than on rank 0" "${long[@]}" \
+differ "/dev/fd/8/out' differs from rank 0's copy (after step 3)" "${long[@]}" \
     "/train $work/data.jsonl /dev/fd/8/out --resume"
 finish

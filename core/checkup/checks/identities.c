@@ -32,8 +32,8 @@ struct base {
 
 // --- comparing -----------------------------------------------------------------------------------
 
-// Compares logits computed in another way (b) with the plain ones (a). `allowed`: the largest
-// Hellinger distance; 0: the bits must be the same.
+// Compares logits from an alternative computation (b) with the plain ones (a). `allowed`: the
+// largest Hellinger distance; 0: the bits must be the same.
 static void judge(struct checkup *c, double allowed, const char *name,
                   const struct checkup_logits *a, const struct checkup_logits *b, const char *what)
 {
@@ -49,11 +49,13 @@ static void judge(struct checkup *c, double allowed, const char *name,
     else if (hellinger <= allowed)
         finding_works(&f, "%s: equal but for rounding", what);
     else
-        finding_fails(&f, "%s: they differ by more than rounding (a distance of %g is allowed)",
+        finding_fails(&f,
+                      "%s: the logits differ by more than rounding (a distance of %g is allowed)",
                       what, allowed);
 }
 
-// Computes the logits of the base's answer under other settings or in pieces, and compares them.
+// Computes the logits of the base's answer under different settings or in pieces, and compares
+// them.
 static int compare(struct checkup *c, const struct base *b, const struct settings *s, int64_t piece,
                    const char *name, bool bits, const char *what, struct err *err)
 {

@@ -2,7 +2,7 @@
 // is read as in training.
 //
 // A file whose numbers are all finite may still be damaged: two layers swapped, queries and keys
-// swapped, another rotary base, other pixel normalisation. Without the original, only the model's
+// swapped, a wrong rotary base or pixel normalisation. Without the original, only the model's
 // predictions reveal the damage: its predictions of plain text, and of descriptions of scenes that
 // vlmsh draws. The check changes the loaded model as if to repair each such damage in turn. Each
 // change makes the predictions of a sound model worse; a change that improves every prediction
@@ -371,7 +371,8 @@ static int score_change(struct search *s, enum kind kind, bool by_text, struct s
 }
 
 // Scores a change. If the model knows English, before or after the change, text reveals damage of
-// the decoder; otherwise the descriptions do. A change of pictures affects only the descriptions.
+// the decoder; otherwise the descriptions do. Changes that concern pictures affect only the
+// descriptions.
 static int score_variant(struct search *s, const struct variant *v, double *gain, struct score *is,
                          struct err *err)
 {
@@ -431,9 +432,9 @@ static double without_seconds(const struct search *s, enum kind kind, bool scene
     return (kinds[kind].sees ? 0 : s->c->text_s) + (scene ? scene_seconds(s, kind) : 0);
 }
 
-// Scores the model with a layer or block replaced by its neighbour, by the sum of the log-
-// probabilities of text and of the first scene. If the layer is in the wrong place, replacing it
-// raises the sum.
+// Scores the model with a layer or block replaced with its neighbour; the score is the sum of the
+// log-probabilities of text and of the first scene. If the layer is in the wrong place, replacing
+// it raises the sum.
 static int score_without(struct search *s, enum kind kind, int at, int layers, bool scene,
                          double *sum, struct err *err)
 {
@@ -466,8 +467,8 @@ static int score_without(struct search *s, enum kind kind, int at, int layers, b
     return status;
 }
 
-// Orders the layers by how much it helps to replace them, if the time allows. A layer that cannot
-// be replaced is last.
+// Orders the layers by how much replacing them helps, if the time allows. A layer that cannot be
+// replaced is last.
 static int rank_layers(struct search *s, enum kind kind, int layers, int *rank, struct err *err)
 {
     double *score = xcalloc((size_t)layers, sizeof *score);
@@ -636,8 +637,8 @@ static void report_predictions(const struct search *s)
     if (knows_text(c, &s->base))
         finding_works(&f, "the model predicts plain English");
     else if (s->seen)
-        finding_works(&f, "the model predicts what drawn scenes show, but not plain English: it "
-                          "never learned it or has lost it");
+        finding_works(&f, "the model predicts what drawn scenes show, but not plain English, which "
+                          "it never learned or has lost");
     else
         finding_fails(&f, "the model predicts neither plain English nor descriptions of pictures; "
                           "possible causes: random or damaged weights, another model's tokenizer, "

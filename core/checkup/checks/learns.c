@@ -249,8 +249,8 @@ static int judge(struct learns *k, const struct plan *p, const struct settings *
                       loss, k->validation);
     else if (p->align)
         finding_measured(f,
-                         "trained on the model's own answers for %d steps: they lose %.3g nats a "
-                         "token compared with no alignment",
+                         "trained on the model's own answers for %d steps: they lose %.3g nats "
+                         "per token compared with no alignment",
                          k->steps, before - nats);
     else if (!(k->last < (1 - falls * (k->steps - 1)) * k->first))
         finding_fails(f, "the loss fell only from %.4g to %.4g in %d steps", k->first, k->last,

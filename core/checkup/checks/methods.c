@@ -2,7 +2,7 @@
 // its own answers under each method, and the computation that each method saves.
 //
 // The model answers questions about the pictures without methods. Then it is fed these answers
-// under each method (teacher forcing), to measure the change of their log-probability, and whether
+// under each method (teacher forcing), to measure the change in their log-probability, and whether
 // every token is still the likeliest one (greedy decoding then gives the same answer).
 #include "core/checkup/checkup_parts.h"
 
@@ -123,10 +123,11 @@ static int try_pruning(struct methods_check *k, struct err *err)
         }
     }
     if (status == 0 && !quick)
-        status = checkup_curves(c, "Pruning",
-                                "Change of the log-probability of the model's own answers (nats a "
-                                "token) by the share of visual tokens that is kept.",
-                                t, NULL, err);
+        status =
+            checkup_curves(c, "Pruning",
+                           "Change in the log-probability of the model's own answers (nats per "
+                           "token) by the share of visual tokens that is kept.",
+                           t, NULL, err);
     results_release(&r);
     return status;
 }

@@ -162,8 +162,8 @@ static int check_recognises(struct checkup *c, struct err *err)
         finding_fails(&f,
                       "the true descriptions of %d drawn scenes are no likelier than the same "
                       "descriptions shuffled: the model does not see what its pictures show "
-                      "(an untrained projector, damaged weights of the encoder, other pixel "
-                      "normalisation than in training), or it cannot name simple shapes",
+                      "(an untrained projector, damaged weights of the encoder, a pixel "
+                      "normalisation that differs from training), or it cannot name simple shapes",
                       n);
     return 0;
 }
