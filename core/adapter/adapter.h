@@ -87,8 +87,8 @@ bool adapter_has(const struct adapter *a, enum adapter_kind kind);
 // Returns true if the adapter changes the encoder or the projector, and so the visual tokens.
 bool adapter_touches_vision(const struct adapter *a);
 int64_t adapter_parameters(const struct adapter *a);
-// Returns the SHA-256 of names, shapes and elements of all tensors, and of the scales. Reads all
-// data once.
+// Returns the SHA-256 of the names, types, shapes and elements of all tensors, and of the scales.
+// Reads all data once.
 const char *adapter_hash(struct adapter *a);
 
 // --- numbers to show -----------------------------------------------------------------------------

@@ -286,8 +286,8 @@ static int64_t layer_of(const cJSON *pattern, const char *module)
     return layer;
 }
 
-// True if "layers_to_transform", a number or a list, contains the layer of the module. It then
-// excludes modules outside layers.
+// True if "layers_to_transform" (a number or a list) contains the layer of the module, or is not
+// set. If it is set, modules outside layers are excluded.
 static bool layer_chosen(const struct adapter_config *c, const char *module)
 {
     const cJSON *layers = json_get(c->json, "layers_to_transform");

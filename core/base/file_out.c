@@ -185,7 +185,7 @@ static FILE *begin(const char *path, struct err *err)
     return f;
 }
 
-// The name of the unfinished file; NULL for a special file, which has none.
+// Returns the name of the unfinished file; NULL for a special file, which has none.
 static char *part_of(FILE *f, const char *path)
 {
     char link[64], part[PATH_MAX];

@@ -12,7 +12,8 @@ bool items_same(const char *a, const char *b, const char *separator);
 bool items_has(const char *list, const char *item, const char *separator);
 // Returns the item at *at and advances; NULL at the end. The caller frees it.
 char *items_take(const char **at, const char *separator);
-// The list's item with the same key as `item` ("key=value"); NULL: none. The caller frees it.
+// Returns the list's item with the same key as `item` ("key=value"); NULL: none. The caller frees
+// it.
 char *items_with_key(const char *list, const char *item, const char *separator);
 
 #endif

@@ -98,7 +98,8 @@ static void put_share(struct buf *b, const struct part *p, double all, bool *any
     *any = true;
 }
 
-// Lists objects and ninths whose share of the sum exceeds their share of the area.
+// Lists the objects whose share of the sum exceeds their share of the area; then the ninth with the
+// largest share, and up to SHOWN - 1 others whose share exceeds that of their area by a quarter.
 static void say_shares(const struct event_heatmap *h, const struct boxes *objects, double all,
                        double cells, struct buf *b)
 {

@@ -14,8 +14,8 @@
 #include "core/settings/settings.h"
 
 // Returns the dtype to which a matrix is converted: the kind's, or, if the blocks do not divide
-// rows of `width` elements, one with smaller blocks or without blocks. With a block dtype, an
-// expert router stays f32.
+// rows of `width` elements, one with smaller blocks or without blocks. With a block dtype, the
+// router of experts gets f32.
 enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
                            const char *name, int64_t width);
 

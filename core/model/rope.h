@@ -73,8 +73,8 @@ int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, co
 // "rope_local_base_freq", unscaled.
 int rope_config_read_sliding(struct rope_config *r, const struct rotary_kind *rotary,
                              const cJSON *json, struct err *err);
-// Checks that the sections add up to the pairs of dim; call it after the attention kind has set
-// dim.
+// Checks that dim is even, and that the sections and divisors fit its pairs; call it after the
+// attention kind has set dim.
 int rope_config_check(const struct rope_config *r, struct err *err);
 int64_t rope_rotated(const struct rope_config *r);          // rotated elements of a head
 const char *rope_scaling_name(const struct rope_config *r); // "default"

@@ -23,13 +23,13 @@ struct model;
 char *unread_split(const char *name, bool *ignore);
 char *unread_join(const char *name); // the inverse
 
-// unread_check and unread_keys add to m->unread. -1: a tensor inside a computed part is not read,
-// or a key changes the result, and m->ignore is false.
-int unread_check(struct model *m, struct err *err);
-
 // Metadata key under which a GGUF file lists the weights and keys of its source model that were
 // ignored.
 #define UNREAD_IGNORED "vlmsh.ignored"
+
+// unread_check and unread_keys add to m->unread. -1: a tensor inside a computed part is not read,
+// or a key changes the result, and m->ignore is false.
+int unread_check(struct model *m, struct err *err);
 int unread_keys(struct model *m, struct err *err);
 // Adds unknown keys of a GGUF file to m->unread.
 void unread_metadata(struct model *m);

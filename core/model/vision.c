@@ -293,7 +293,7 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
     if (x && p->merge > 1)
         x = graph_view(g, x, 2, (int64_t[]){ x->shape[0] / p->merge, p->merge * x->shape[1] });
     if (p->kind->joined) x = norm_forward(g, x, &p->norm, p->kind->eps);
-    if (!p->linear_2.weight.data) return linear_forward(g, x, &p->linear_1); // [S', D]
-    x = linear_gelu(g, x, &p->linear_1, p->act);                             // [S', inner]
-    return linear_forward(g, x, &p->linear_2);                               // [S', D]
+    if (!p->linear_2.weight.data) return linear_forward(g, x, &p->linear_1); // [S/merge, D]
+    x = linear_gelu(g, x, &p->linear_1, p->act);                             // [S/merge, inner]
+    return linear_forward(g, x, &p->linear_2);                               // [S/merge, D]
 }

@@ -265,7 +265,7 @@ static char *find_label(const char *text, size_t from, size_t to, size_t last, c
     return label ? label : xstrdup("");
 }
 
-// Returns the length of the model's thinking, which may discuss boxes that the answer rejects.
+// Returns the length of the model's reasoning, which may discuss boxes that the answer rejects.
 static size_t thought(const char *text)
 {
     static const char *const ends[] = { "</think>", "\xE2\x97\x81/think\xE2\x96\xB7" };

@@ -6,8 +6,8 @@
 //   boxes_release(&b);
 //
 // All formats are read for every family: JSON ("bbox_2d", "point_2d"), lists of four numbers, the
-// marks of all families. The thinking in an answer is skipped. Only the unit of the numbers depends
-// on the family, unless the marks determine the unit (<loc0123>, <point x="61.5" ...>).
+// marks of all families. The reasoning in an answer is skipped. Only the unit of the numbers
+// depends on the family, unless the marks determine the unit (<loc0123>, <point x="61.5" ...>).
 #ifndef CORE_PICTURE_BOXES_H
 #define CORE_PICTURE_BOXES_H
 

@@ -34,7 +34,7 @@ struct tile_grid {
 // as c allows.
 struct tile_grid tile_grid_by_aspect(const struct picture_config *c, int64_t width, int64_t height,
                                      int64_t most);
-// Returns the number of tiles, including the thumbnail if there is more than one.
+// Returns the number of tiles, including the thumbnail (c->thumbnail) if the grid has several.
 int64_t tile_count(const struct picture_config *c, struct tile_grid grid);
 // Fills tiles[tile_count] with squares of c->width x c->height pixels, row by row, the thumbnail
 // last; on failure releases them all.
@@ -43,7 +43,7 @@ int tile_grid_cut(struct image *tiles, struct tile_grid grid, const struct image
 
 // --- grids by size -------------------------------------------------------------------------------
 
-// The sizes of a picture after its two resizes, and the grid into which it is then cut; 0 x 0
+// The sizes of a picture after its first two resizes, and the grid into which it is then cut; 0 x 0
 // tiles: the picture would need too many.
 struct tile_plan {
     int64_t width[2], height[2];

@@ -2,9 +2,11 @@
 //
 // If "DIR/val2014/a.png" does not exist, its archive is the first of these that has it:
 //   DIR/val2014.zip          as "a.png", or in any folder of the archive
-//   each DIR/*.zip           as "val2014/a.png", likewise
-// "DIR/x.zip/a.png" names a picture in the archive x.zip. Archives stay open; all functions may be
-// called from any thread. Archives are untrusted.
+//   DIR.zip                  as "val2014/a.png", likewise
+//   each DIR/*.zip           likewise
+// If the folder DIR/val2014 exists, only DIR/val2014.zip and the archives in that folder are
+// searched. "DIR/x.zip/a.png" names a picture in the archive x.zip. Archives stay open; all
+// functions may be called from any thread. Archives are untrusted.
 #ifndef CORE_PICTURE_ZIPPED_H
 #define CORE_PICTURE_ZIPPED_H
 

@@ -17,8 +17,7 @@
 const struct position_name position_names[] = {
     { "picture", "picture, picture:I, picture[X,Y,W,H]",
       "all visual tokens; those of picture I, counted from 0; those that a box touches, in pixels "
-      "of "
-      "the picture or, with %, in percent of its size",
+      "of the picture or, with %, in percent of its size",
       POSITION_PICTURE },
     { "object", "object NAME",
       "visual tokens that show the object: a box of that name in the last answer, or an object of "

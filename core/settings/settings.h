@@ -33,7 +33,7 @@ enum setting_type {
     SETTING_CHOICE,  // one of choices
     SETTING_TEXT,    // anything
     SETTING_PATH,    // a file or folder
-    SETTING_LIST,    // layers: 3 | 2-5,22-29 | 60%-80%
+    SETTING_LIST,    // numbers of layers, or of other items: 3 | 2-5,22-29 | 60%-80%
     SETTING_REALS,   // numbers min..max: 0.5,0.25
     SETTING_FACTORS, // files, each with a factor min..max: a.safetensors=2.5,b.gguf=-1
     SETTING_VALUE,   // true, false, a number, a text, or JSON

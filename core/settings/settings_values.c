@@ -57,7 +57,7 @@ __attribute__((format(printf, 4, 5))) static char *refuse(const struct setting *
 
 enum { LAYERS_MOST = 100000 }; // no model has more: a larger number is a typo
 
-// One element: a layer, A-B with both ends, P% or P%-Q% without Q.
+// One element: a number, A-B with both ends, P% or P%-Q% without Q.
 struct span {
     double from, to;
     bool percent, range;
@@ -115,7 +115,7 @@ static char *list_spell(const struct setting *row, const char *value, struct err
         // A range of percentages excludes its end: 20%-40%,40%-60% is fine.
         if (comparable &&
             (span.percent && former.range ? span.from < former.to : span.from <= former.to)) {
-            err_set(err, "%s cannot be '%s': list layers in ascending order, each once", row->key,
+            err_set(err, "%s cannot be '%s': write numbers in ascending order, each once", row->key,
                     value);
             goto refused;
         }
@@ -147,7 +147,8 @@ int settings_numbers(const struct settings *s, const char *key, int64_t layers, 
     const char *text = settings_text(s, key);
     struct span span;
     for (const char *p = text; *p;)
-        if (!(p = span_read(p, &span))) BUG("%s is '%s', which is not a list of layers", key, text);
+        if (!(p = span_read(p, &span)))
+            BUG("%s is '%s', which is not a list of numbers", key, text);
     return list_numbers(text, key, layers, of, what, set, err);
 }
 

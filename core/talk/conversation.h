@@ -157,7 +157,7 @@ int conversation_texts(const struct conversation *c, size_t messages, const stru
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
                          int64_t *tokens, struct err *err);
 // Returns the maximum number of tokens of a conversation with this model (NULL: none yet): ctx.max,
-// or for auto the model's limit.
+// or for auto the model's limit, at most 8192.
 int64_t conversation_limit(const struct model *m, const struct settings *s);
 // Returns advice for error messages: ", or raise ctx.max (the model's limit is 4096)" (in `text`)
 // if that helps, else "".

@@ -5,7 +5,7 @@
 //   -> picture placeholders and generated answers become holes, spans become typed ranges
 //
 // Easy to get wrong: the ids of an answer replace its text only if the template kept the whole text
-// (some templates drop the thinking of earlier turns; the text that they keep is then tokenised
+// (some templates drop the reasoning of earlier turns; the text that they keep is then tokenised
 // again). And a generated answer starts where the generation prompt ended, which may be before a
 // space that the template writes.
 #include <stdio.h>
