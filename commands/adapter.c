@@ -14,7 +14,7 @@
 #include "core/train/roles.h"
 #include "core/train/run_folder.h"
 
-// Reads each method's role from the record of the adapter's training.
+// Reads each method's role from the adapter's training record.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
 {
     cJSON *record = run_folder_read(a->folder, NULL);
@@ -49,7 +49,7 @@ static void notice_base(const struct shell *shell, const struct adapter *a)
     struct checkpoint *c = engine_checkpoint(shell->engine);
     struct err err;
     if (base && engine_identify(shell->engine, &err) < 0)
-        sinks_notice(shell->sinks, "not checked whether the adapter was trained on this model: %s",
+        sinks_notice(shell->sinks, "cannot check whether the adapter was trained on this model: %s",
                      err.text);
     else if (base && strcmp(base, c->fingerprint) != 0 && !checkpoint_matches_earlier(c, base)) {
         char *which = checkpoint_files_differ(identity_of(record).files, c->files);
@@ -220,7 +220,8 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
         sinks_notice(
             shell->sinks,
             "this model is a mixture of experts: where rounding the merged weights to the folder's "
-            "dtype changes the router's choice, logits differ much more than by rounding alone");
+            "dtype changes the router's choice, logits differ much more than rounding alone "
+            "explains");
     return 0;
 }
 

@@ -61,8 +61,8 @@ const struct command command_calibrate = {
         "             the early, transition and late layers, for prune.layer auto\n"
         "lens         by layer: the affine map from the layer's output to the last layer's, "
         "fitted\n"
-        "             by least squares, for /lens --tuned; its file has three numbers for each\n"
-        "             layer and pair of dimensions\n"
+        "             by least squares, for /lens --tuned; the file has three matrices of\n"
+        " hidden size x hidden size for each layer\n"
         "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,

@@ -18,7 +18,7 @@
 
 struct changed {
     char *title[2], *data, *images, *columns;
-    struct set_source set; // owns the texts of the questions
+    struct set_source set; // borrows data, images and columns above
     struct compared_data questions;
 };
 

@@ -1,5 +1,4 @@
-// commands/checkup.c -- /checkup and `vlmsh checkup`: a check-up of models, as a job or in this
-// process.
+// commands/checkup.c -- /checkup and `vlmsh checkup`: checks models, as a job or in this process.
 #include <stdlib.h>
 #include <string.h>
 

@@ -72,7 +72,7 @@ static void take_table(void *self, const struct event *e)
     }
     for (int r = 0; r < t->row_count; r++) {
         const size_t row = csv_add_row(&s->table);
-        // In reverse, so that of several columns with the same name the first one's value remains.
+        // In reverse, so that the first of several columns with the same name wins.
         for (int k = t->column_count; k-- > 0;)
             csv_set(&s->table, row, csv_column(&s->table, t->columns[k]),
                     t->cells[r * t->column_count + k]);
@@ -419,7 +419,8 @@ const struct command command_collect = {
         "Also writes the columns provenance.model (fingerprint) and provenance.state (adapter "
         "and the settings that change numbers). If the file already has rows with the same "
         "conditions, model and state, COMMAND does not run, so a script that was interrupted "
-        "skips finished measurements when it runs again. Rows of another state are kept; rows "
+        "skips finished measurements when it runs again. Rows from a different state are kept; "
+        "rows "
         "without these two columns are replaced. The state does not include the conversation: if "
         "COMMAND measures it, identify it by a NAME=VALUE.\n"
         "\n"

@@ -44,7 +44,8 @@ static int take_word(void *self, const char *value, struct err *err)
 }
 
 static const struct option_row options[] = {
-    { "TEXT", NULL, "a question", .take = take_word, .optional = true },
+    { "TEXT", NULL, "the question (default: the last one of the conversation)", .take = take_word,
+      .optional = true },
     { "--data", "FILE",
       "a data set as for /eval; answers are greedy. Reports the paired difference with a 95% "
       "bootstrap interval over questions (2000 resamples, fixed seed) and, for scores that are "

@@ -23,7 +23,7 @@ static int devices_run(struct shell *shell, int argc, char **argv, struct err *e
 {
     struct table_builder t;
     struct err why;
-    table_begin(&t, "devices", "device|what it is|MB free#|MB#");
+    table_begin(&t, "devices", "device|description|MB free#|MB total#");
     device_each(add_device, &t, &why);
     table_emit(&t, shell->sinks);
     if (why.text[0]) sinks_text(shell->sinks, "no GPU: %s", why.text);

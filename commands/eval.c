@@ -19,7 +19,7 @@ enum { SHOWN = 20 };
 static void show_results(const struct shell *shell, const struct job_result *results, size_t count)
 {
     struct table_builder t;
-    table_begin(&t, "evaluation", "what|value");
+    table_begin(&t, "evaluation", "name|value");
     for (size_t i = 0; i < count; i++) {
         table_row(&t, "%s|%s", results[i].key, results[i].value);
     }

@@ -113,7 +113,7 @@ static struct plot_line line_of(const struct result_table *t, const struct resul
 
 static bool is_drawn(const struct result_table *t, int column)
 {
-    // Skips deviations, token numbers and columns with another unit.
+    // Skips deviations, token numbers and columns with a different unit.
     return !text_ends(t->columns[column], " std") && !text_ends(t->columns[column], "at token") &&
            results_same_unit(t, column);
 }
@@ -238,8 +238,8 @@ static int draw_points(const char *path, const struct figure_look *look, const s
 
 // --- several figures -----------------------------------------------------------------------------
 
-// The first figure goes to FILE.png, the others to FILE-TABLE.png, or FILE-curves.png if that name
-// is taken.
+// Returns the path of a figure: the first one's is `path` ("x.png"); others get the table's name
+// (results_path: "x-TABLE.png"), or "x-curves.png" if that is `path` itself.
 static char *path_of(const char *path, const char *table, bool first)
 {
     if (first) return xstrdup(path);

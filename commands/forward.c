@@ -27,7 +27,7 @@ static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
     struct event_info info;
     struct ids ids = { 0 };
     engine_info(shell->engine, &info);
-    int status = numbers_read(&ids, argc, argv, info.vocabulary, err);
+    int status = token_ids_read(&ids, argc, argv, info.vocabulary, err);
     if (status == 0 && !ids.count) status = err_set(err, "no token ids given");
     if (status == 0) status = engine_raw(shell->engine, ids.data, ids.count, err);
     ids_release(&ids);
@@ -37,7 +37,7 @@ static int raw_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_raw = {
     .name = "raw",
     .usage = "/raw ID...",
-    .help = "Gives token ids to the model without a chat template, and shows its answer.",
+    .help = "Feeds token ids to the model without a chat template and shows its answer.",
     .min = 1,
     .max = -1,
     .needs = NEEDS_MODEL,

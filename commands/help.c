@@ -50,10 +50,10 @@ static void help_groups(const struct shell *shell)
     }
     buf_release(&names);
     table_emit(&t, shell->sinks);
-    sinks_text(
-        shell->sinks,
-        "A line without '/' is a question to the model. More: /help GROUP, /help COMMAND, "
-        "/help SETTING, /help commands, lines, taps, templates, metrics, sets, checks, settings.");
+    sinks_text(shell->sinks,
+               "A line without '/' is a question to the model. More: /help GROUP, /help COMMAND, "
+               "/help SETTING, /help commands, lines, taps, templates, metrics, positions, sets, "
+               "checks, settings.");
 }
 
 static void help_command(const struct shell *shell, const struct command *c)
@@ -147,7 +147,7 @@ static void topic_lines(const struct shell *shell)
 static void topic_metrics(const struct shell *shell)
 {
     struct table_builder t;
-    table_begin(&t, "metrics", "metric|score|how");
+    table_begin(&t, "metrics", "metric|score|rule");
     for (int i = 0; metrics[i]; i++)
         table_row(&t, "%s|%s|%s", metrics[i]->name, metrics[i]->help, metrics[i]->rule);
     table_emit(&t, shell->sinks);
@@ -172,7 +172,7 @@ static void topic_sets(const struct shell *shell)
     buf_release(&b);
     sinks_text(shell->sinks,
                "Every set except chair can also be read from the parquet files on Hugging Face.");
-    table_begin(&t, "sets", "set|rule of|prompt|tokens|metric|total|source");
+    table_begin(&t, "sets", "set|suite|prompt|tokens|metric|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++)
             table_row(&t, "%s|%s|%s|%d|%s|%s|%s", s->name, w->suite, w->prompt, w->max_tokens,

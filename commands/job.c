@@ -186,7 +186,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
     struct job_row job, *row = &job;
     if (read_job(shell, argv, row, err) < 0) return -1;
     struct table_builder t;
-    table_begin(&t, "job", "what|value");
+    table_begin(&t, "job", "field|value");
     pair(&t, "job", xasprintf("%" PRId64, row->id));
     pair(&t, "kind", xstrdup(row->kind));
     pair(&t, "state", xstrdup(job_state_name(row->state)));

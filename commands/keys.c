@@ -49,7 +49,7 @@ static int keys_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct table_builder t;
     if (need_keys(shell, err) < 0) return -1;
-    table_begin(&t, "keys", "where|key|does|note");
+    table_begin(&t, "keys", "context|key|command|note");
     shell->keys->each(shell->keys->keys, add_key, &t);
     table_emit(&t, shell->sinks);
     return 0;

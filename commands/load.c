@@ -64,8 +64,8 @@ const struct command command_load = {
         "\n"
         "The conversation continues with the new model. If loading fails, the previous model "
         "stays loaded. Unknown weights inside a layer that vlmsh computes are an error, unless "
-        "--ignore-weights is given. A notice and /info list all other weights and GGUF keys that "
-        "vlmsh does not read.",
+        "--ignore-weights is given. A notice and /info list all other unknown weights and GGUF "
+        "keys.",
     .options = options,
     .min = 1,
     .complete = COMPLETE_MODEL,

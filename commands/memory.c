@@ -3,7 +3,8 @@
 #include "core/probes/results.h"
 
 static const struct option_row options[] = {
-    { "--csv", "FILE", "writes each table to FILE-TABLE.csv", .type = OPTION_TEXT },
+    { "--csv", "FILE", "writes a file for each table, such as x-memory.csv for x.csv",
+      .type = OPTION_TEXT },
     { 0 },
 };
 

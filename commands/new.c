@@ -30,7 +30,7 @@ static int take_text(void *self, const char *value, struct err *err)
 
 #define AT(field) .at = offsetof(struct new_options, field)
 static const struct option_row options[] = {
-    { "DIR", NULL, "the output folder", OPTION_TEXT, AT(folder), .optional = true },
+    { "DIR", NULL, NULL, OPTION_TEXT, AT(folder), .optional = true },
     { "--like", "SHAPE", NULL, OPTION_TEXT, AT(shape) },
     { "--encoder", "MODEL", NULL, OPTION_TEXT, AT(encoder) },
     { "--decoder", "MODEL", NULL, OPTION_TEXT, AT(decoder) },

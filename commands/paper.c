@@ -1,14 +1,13 @@
 // commands/paper.c -- /paper: reproduces the tables of papers with a plan of ordinary commands.
 //
-//   OUT/...             models, data and trainings, which tables share
+//   OUT/...             models, data and training runs, which tables share
 //   OUT/PAPER-TABLE/    the files of one table:
 //     plan.vlmsh        the commands; /run runs them as well
 //     scores.plan       the plan for /eval --plan, whose results are in scores/
 //     measured.csv      results of /collect
-//     table.csv, .md, .tex, report.md   the published table with ours beside it, the verdict
-//
-// Trainings, calibrations and evaluations are jobs; the same command continues after an
-// interruption.
+//     table.csv, .md, .tex, report.md   the published and the measured values, the verdict
+// Training runs, calibrations and evaluations are jobs; after an interruption, the same command
+// continues them.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -52,7 +51,7 @@ static const struct option_row options[] = {
       OPTION_TEXT, .at = offsetof(struct asked, data) },
     { "--out", "DIR",
       "the output folder (default: papers; with --demo or --small, followed by -demo or -small); "
-      "tables share its trainings",
+      "tables share its training runs",
       OPTION_TEXT, .at = offsetof(struct asked, out) },
     { "--as", "NAME", "compares with the paper's numbers for this model (default: its first model)",
       OPTION_TEXT, .at = offsetof(struct asked, as) },
@@ -60,14 +59,14 @@ static const struct option_row options[] = {
       OPTION_FLAG, .at = offsetof(struct asked, demo) },
     { "--small", NULL,
       "like --demo, but with the demo model's encoder, SmolLM2-135M (make real) and "
-      "demo/seeing/adapter; only for tables without trainings, layernorm tuned and norm-alignment "
-      "text-gain",
+      "demo/seeing/adapter; only for tables that train no model, and for layernorm tuned and "
+      "norm-alignment text-gain",
       OPTION_FLAG, .at = offsetof(struct asked, small) },
     { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
       .at = offsetof(struct asked, limit), 1, INT64_MAX },
     { "--steps", "N",
-      "with --demo: steps of each training (default: 60); else steps between the checkpoints of "
-      "ira figure6",
+      "with --demo: steps of each training run (default: 60); otherwise steps between the "
+      "checkpoints of ira figure6",
       OPTION_WHOLE, .at = offsetof(struct asked, steps), 1, INT64_MAX },
     { "--dry", NULL,
       "runs nothing: writes and shows the plan, checks models and settings, and forecasts time, "
@@ -81,7 +80,7 @@ struct plan {
     const struct paper_table *table;
     const struct asked *asked;
     struct shell *shell;
-    char *out, *folder; // folder: the table's own, in `out`
+    char *out, *folder; // folder: the table's folder in `out`
     char *variant, *key;
     char *commands, *scores; // scores: text of the plan of scores; NULL: none
 };
@@ -148,7 +147,7 @@ static bool has_tables(const struct plan *p)
     return found;
 }
 
-// Refuses results of another plan: a table must not mix two models or numbers of samples.
+// Refuses results of a different plan: a table must not mix models or numbers of samples.
 static int check_results(const struct plan *p, struct err *err)
 {
     static const char *const files[] = { "measured.csv", "scores" };
@@ -167,7 +166,7 @@ static int check_results(const struct plan *p, struct err *err)
     free(plan);
     if (same || !results) return 0;
     return err_set(err,
-                   "'%s' has results of another plan (another model, data, option or version): "
+                   "'%s' has results of a different plan (model, data, options or version differ): "
                    "choose another folder with --out, or remove its measured.csv and scores",
                    p->folder);
 }
@@ -388,7 +387,7 @@ static double samples_of(const char *file)
     return count;
 }
 
-// Adds the cost of `runs` trainings on a data file; `out`: their folder.
+// Adds the cost of `runs` training runs on a data file; `out`: their folder.
 static int cost_training(struct costs *c, const char *data, const char *out, double runs,
                          struct err *err)
 {
@@ -542,7 +541,7 @@ static int forecast(struct plan *p, struct err *err)
     struct costs c = { .plan = p };
     char *copy = xstrdup(p->commands), *rest = copy, time[PACE_TEXT];
     int status = command_check_needs(p->shell, NEEDS_MODEL, err);
-    table_begin(&c.table, "paper.forecast", "what|samples#|time|memory MB#|disk MB#");
+    table_begin(&c.table, "paper.forecast", "step|samples#|time|memory MB#|disk MB#");
     c.speed = engine_speed(p->shell->engine);
     for (char *line; status == 0 && (line = strsep(&rest, "\n"));)
         if (*line == '/') status = cost_line(&c, line, err);
@@ -564,7 +563,7 @@ static int forecast(struct plan *p, struct err *err)
 
 // --- the result ----------------------------------------------------------------------------------
 
-// Shows the figures that the plan has drawn.
+// Links the figures that the plan has drawn.
 static void put_figures(struct buf *b, const char *folder)
 {
     char **files = folder_list(folder);
@@ -694,7 +693,7 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
     struct asked a = { 0 };
     struct plan p = { .asked = &a, .shell = shell };
     if (options_parse(options, &a, argc, argv, err) < 0) return -1;
-    if (a.small) a.demo = true; // a demo with another model
+    if (a.small) a.demo = true; // a demo with a different model
     if (a.paper && !(p.paper = paper_find(a.paper, err))) return -1;
     if (!a.table) {
         list(shell, p.paper);
@@ -726,7 +725,8 @@ const struct command command_paper = {
         "The "
         "resulting table shows the measured numbers beside the paper's, 95% intervals, and a "
         "verdict on "
-        "each claim of the paper. Trainings, calibrations and evaluations are jobs: to continue "
+        "each claim of the paper. Training runs, calibrations and evaluations are jobs: to "
+        "continue "
         "after an interruption, repeat the command. The plan begins with /reset all and loads "
         "models, so run it in a shell of its own. Without arguments, lists papers and tables.\n"
         "    /paper capa table1 --demo\n"

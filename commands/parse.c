@@ -288,7 +288,7 @@ static int read_list(struct ids *ids, const char *text, int64_t limit, struct er
     return 0;
 }
 
-int numbers_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err)
+int token_ids_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err)
 {
     for (int i = 0; i < argc; i++)
         if (read_list(ids, argv[i], limit, err) < 0) return -1;

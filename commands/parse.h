@@ -51,6 +51,6 @@ bool triple_closed(const char *text, size_t length);
 
 // Appends the token ids in all arguments: numbers 0..limit-1, separated by spaces or commas; the
 // brackets of a JSON list are allowed.
-int numbers_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err);
+int token_ids_read(struct ids *ids, int argc, char **argv, int64_t limit, struct err *err);
 
 #endif

@@ -71,14 +71,15 @@ static int take_word(void *self, const char *value, struct err *err)
 
 #define AT(field) .at = offsetof(struct plot_options, field)
 static const struct option_row options[] = {
-    { "JOB", NULL, "a job, series or column", .take = take_word, .optional = true, .many = true },
+    { "JOB", NULL, NULL, .take = take_word, .optional = true, .many = true },
     { "--figure", "FILE",
       "writes a PNG, SVG or PDF, by extension; plot.theme, plot.font and plot.scale set its style",
       OPTION_TEXT, AT(figure), .check = figure_check },
     { "--png", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check, .former = true },
     { "--title", "TEXT", "title of the figure", OPTION_TEXT, AT(title) },
     { "--y", "TEXT", "label of the y axis", OPTION_TEXT, AT(y) },
-    { "--smooth", "N", "averages over N points", OPTION_INT, AT(smooth), 1, 1000000 },
+    { "--smooth", "N", "smooths with a moving average over N points", OPTION_INT, AT(smooth), 1,
+      1000000 },
     { "--mean", NULL,
       "draws means with 95% intervals (Student's t): for jobs, over the runs of a sweep "
       "(/sweep train.seed 1,2,3); for a CSV file, over a line's rows with equal X",

@@ -240,14 +240,16 @@ static int take_word(void *self, const char *value, struct err *err)
 #define AT(field) .at = offsetof(struct measurement, field)
 static const struct option_row rows[] = {
     { "SETTINGS | SETTINGS...", NULL,
-      "measures under several conditions, side by side: KEY=VALUE ..., @PRESET, off (every method "
-      "off), now, model=FOLDER, or the folder of an adapter or model; NAME: before the settings "
-      "names a condition. With --data also shows paired differences from the first",
+      "measures under several conditions, side by side. A condition is KEY=VALUE ..., @PRESET, off "
+      "(every method off), now (the current settings), model=FOLDER, or the folder of an adapter "
+      "or model; NAME: before it gives it a name. With --data also shows paired differences from "
+      "the first",
       .take = take_word, .optional = true, .many = true },
     { "--model", "M,...", "measures with each of these models, under each of the conditions",
       OPTION_NAMES, AT(models) },
     { "--checkpoints", "RUN",
-      "measures before a training and at each of its checkpoints with weights (train.keep)",
+      "measures the model before the training run RUN and at each checkpoint that kept its weights "
+      "(train.keep)",
       OPTION_TEXT, AT(run) },
     { "--seeds", "N,...",
       "repeats each condition that has {seed} in a setting once per seed; shows means, with "
@@ -255,10 +257,10 @@ static const struct option_row rows[] = {
       OPTION_NAMES, AT(seeds) },
     { "--layers", "A-B", "only these layers: a list such as 3,8-15, or all (default)", OPTION_TEXT,
       AT(request.options.layers) },
-    { "--window", "N",
-      "layers in a window (default: a fifth of all); in /attribute, rows and columns of the "
-      "occluded square of visual tokens (default 1)",
-      OPTION_INT, AT(request.options.window), 1, 100000 },
+    { "--window", "N", "layers in a window (default: a fifth of all)", OPTION_INT,
+      AT(request.options.window), 1, 100000 },
+    { "--window", "SIDE", "side of the occluded square of visual tokens (default 1)", OPTION_INT,
+      AT(request.options.window), 1, 100000 },
     { "--by", "KIND,...", "kinds of attribution, or all", OPTION_TEXT, AT(request.options.by) },
     { "--steps", "N", "maximum number of points on the path of integrated gradients (default 33)",
       OPTION_INT, AT(request.options.steps), 3, 1000 },
@@ -277,16 +279,15 @@ static const struct option_row rows[] = {
       OPTION_TEXT, AT(request.options.at) },
     { "--tokens", NULL, "also measures each position by itself, as a map", OPTION_FLAG,
       AT(request.options.tokens) },
-    { "--zero", NULL,
-      "replaces outputs (in /attribute and /faithful: rows) by zeros; the default of /ablate",
-      OPTION_FLAG, AT(request.options.zero) },
+    { "--zero", NULL, "uses zeros as the replacement; the default of /ablate", OPTION_FLAG,
+      AT(request.options.zero) },
     { "--mean", NULL,
-      "replaces outputs (in /attribute and /faithful: rows) by their mean over visual or text "
-      "positions of the pass; the default of /attribute and /faithful",
+      "uses the mean over the visual or text positions of the pass as the replacement; the default "
+      "of /attribute and /faithful",
       OPTION_FLAG, AT(request.options.mean) },
     { "--resample", NULL,
-      "replaces outputs by another visual or text position's, drawn with a fixed seed", OPTION_FLAG,
-      AT(request.options.resample) },
+      "replaces outputs with outputs of other visual or text positions, drawn with a fixed seed",
+      OPTION_FLAG, AT(request.options.resample) },
     { "--tuned", NULL,
       "first maps each layer's output to the last layer's, by lens.calibration (/calibrate lens)",
       OPTION_FLAG, AT(request.options.tuned) },
@@ -301,10 +302,11 @@ static const struct option_row rows[] = {
       .take = take_head },
     { "--token", "answer|each|last|N|row:N",
       "query token: answer (mean over the answer's tokens), each (one map per token of the "
-      "answer), last (the prompt's last), N (token N of the answer, counted from 0) or row:N "
-      "(row N of the sequence); for interventions, the answer's tokens whose log-probability is "
-      "measured: answer "
-      "(all) or N",
+      "answer), last (the prompt's last), N (token N of the answer, counted from 0) or row:N (row "
+      "N of the sequence)",
+      .take = take_token },
+    { "--token", "answer|N",
+      "part of the answer to predict: answer (all tokens) or N (token N, counted from 0)",
       .take = take_token },
     { "--picture", "I", "picture to measure, counted from 0", OPTION_INT,
       AT(request.options.picture), 0, 100000 },
@@ -325,7 +327,7 @@ static const struct option_row rows[] = {
       OPTION_TEXT, AT(request.set.data) },
     SET_SOURCE_OPTIONS(struct measurement, request.set,
                        "with --data: treats FILE as the downloaded files of an evaluation set "
-                       "(/help sets), with its prompt and rule"),
+                       "(/help sets) and uses its prompt and scoring rule"),
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
@@ -342,11 +344,13 @@ static const struct option_row rows[] = {
       "them, otherwise uses none)",
       OPTION_FLAG, AT(request.given) },
     { "--csv", "FILE",
-      "writes the table; several tables go to FILE-TABLE.csv each, maps to FILE-maps.csv",
+      "writes the table; if there are several, writes a file for each, such as x-norms.layers.csv "
+      "for x.csv, and the maps to x-maps.csv",
       OPTION_TEXT, AT(csv), .check = file_out_check },
     { "--figure", "FILE",
-      "draws a PNG, SVG or PDF, by extension; further figures go to FILE-TABLE.png", OPTION_TEXT,
-      AT(figure), .check = figure_check },
+      "draws a PNG, SVG or PDF, by extension; further figures get the name of their table, such as "
+      "x-norms.layers.png for x.png",
+      OPTION_TEXT, AT(figure), .check = figure_check },
     { "--png", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check, .former = true },
     { "--film", "FILE.gif", "animates the maps: a frame for each token of the answer", OPTION_TEXT,
       AT(film), .check = film_check },
@@ -354,7 +358,7 @@ static const struct option_row rows[] = {
 };
 #undef AT
 
-// Adds a word of a condition; replaces a user's preset by its values.
+// Adds a word of a condition; replaces a user's preset with its values.
 static int add_word(const struct shell *shell, struct buf *b, const char *word, struct err *err)
 {
     struct preset_values v = { 0 };
@@ -473,7 +477,7 @@ static bool same_map(const struct event_heatmap *a, const struct event_heatmap *
            (a->tile && b->tile ? !strcmp(a->tile, b->tile) : a->tile == b->tile);
 }
 
-// Gives maps that differ only in the condition one scale, so that they can be compared.
+// Gives one scale to maps that differ only in the condition, so that they can be compared.
 static void share_scales(struct event_heatmap *maps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -591,10 +595,18 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
-static bool names_option(const char *usage, const char *option)
+// Returns whether the usage names the option. If several rows share the name, the argument in the
+// usage chooses the row.
+static bool names_option(const char *usage, const struct option_row *option)
 {
-    const char *found = strstr(usage, option);
-    while (found && !strchr(" ]", found[strlen(option)])) found = strstr(found + 1, option);
+    bool several = false;
+    for (const struct option_row *row = rows; row->name; row++)
+        several |= row != option && !strcmp(row->name, option->name);
+    char *text =
+        several ? xasprintf("%s %s]", option->name, option->argument) : xstrdup(option->name);
+    const char *found = strstr(usage, text);
+    while (found && !several && !strchr(" ]", found[strlen(text)])) found = strstr(found + 1, text);
+    free(text);
     return found;
 }
 
@@ -605,7 +617,7 @@ static const struct option_row *options_of(const char *usage)
     struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),
                       *to = options;
     for (const struct option_row *row = rows; row->name; row++) {
-        if (names_option(usage, row->name) || row == rows || row->former) *to++ = *row;
+        if (names_option(usage, row) || row == rows || row->former) *to++ = *row;
     }
     return options;
 }

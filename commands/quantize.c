@@ -57,7 +57,7 @@ static int quantize_check(int argc, char **argv, struct err *err)
 // --- writing -------------------------------------------------------------------------------------
 
 // Reports the number of matrices by type: matrices whose rows do not fit the blocks of the
-// requested type get another type.
+// requested type get a different type.
 static void report_file(const struct shell *shell, const char *path, const char *what,
                         const struct gguf_summary *s)
 {
@@ -71,7 +71,7 @@ static void report_model(const struct shell *shell, const struct quantize_option
     report_file(shell, o->path, "language model", s);
     if (s->misfits)
         sinks_notice(shell->sinks,
-                     "%d of %d matrices get another type, because their rows do not fit the "
+                     "%d of %d matrices get a different type, because their rows do not fit the "
                      "blocks of %s",
                      s->misfits, s->matrices, o->type);
     if (s->unread) sinks_notice(shell->sinks, "not written: %s", s->unread);
@@ -85,7 +85,7 @@ static void report_model(const struct shell *shell, const struct quantize_option
 static int check_free(const char *path, struct err *err)
 {
     if (access(path, F_OK) < 0) return 0;
-    return err_set(err, "'%s' exists; remove it, or give another name", path);
+    return err_set(err, "'%s' already exists; remove it, or choose another name", path);
 }
 
 // Writes model and encoder; omits an encoder that cannot be written, with a notice. Renames the
@@ -151,7 +151,7 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     free(name);
     if (status < 0) return -1;
     struct table_builder t;
-    table_begin(&t, "quantize", "what|value#");
+    table_begin(&t, "quantize", "measure|value#");
     table_row(&t, "tokens of the text|%" PRId64, d.tokens);
     table_row(&t, "KL divergence, mean|%.6f", d.kl);
     table_row(&t, "KL divergence, largest|%.6f", d.kl_most);

@@ -406,8 +406,8 @@ const struct command command_report = {
         "(default: all).\n"
         "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
-        "`mean V` shows the mean of V over the rows that have the same other named columns,\n"
-        "such as those of several seeds, with its 95% interval (Student's t); `across C mean\n"
+        "`mean V` shows the mean of V over the rows that agree in the other named columns,\n"
+        "such as runs with different seeds, with its 95% interval (Student's t); `across C mean\n"
         "V` does so in each column:\n"
         "    <!-- table runs.csv method mean score -->\n"
         "A line\n"
@@ -415,7 +415,7 @@ const struct command command_report = {
         "and a line <!-- end --> after it show what /plot ARGUMENTS draws:\n"
         "    <!-- plot loss.svg runs/seeds loss@* --mean -->\n"
         "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
-        "beside the output, then beside FILE.md; copies PNG pictures that are only beside "
+        "beside the output, then beside FILE.md; copies PNG pictures that exist only beside "
         "FILE.md to the output's folder. Put names with spaces in double quotes.",
     .writes = true,
     .min = 1,

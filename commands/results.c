@@ -16,7 +16,7 @@ static int list(struct shell *shell, const char *name, struct err *err)
     if (store_results(shell->store, name, 0, &entries, &count, err) < 0) return -1;
     if (!count)
         sinks_text(shell->sinks, "no results%s%s yet", name ? " of " : "", name ? name : "");
-    table_begin(&t, "results", "result#|time|session#|what");
+    table_begin(&t, "results", "result#|time|session#|command");
     for (size_t i = 0; i < count && i < SHOWN; i++) {
         table_row(&t, "%" PRId64 "|%s", entries[i].id, entries[i].time);
         table_add(&t, entries[i].session ? "%" PRId64 : "", entries[i].session);
@@ -35,7 +35,7 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
     size_t count;
     if (store_results(shell->store, NULL, id, &entries, &count, err) < 0) return -1;
     int status = count ? results_read(&r, entries[0].json, err)
-                       : err_set(err, "no result %" PRId64 " (/results)", id);
+                       : err_set(err, "no result %" PRId64 " (/results lists them)", id);
     if (status == 0) results_show(&r, shell->sinks);
     if (status == 0 && *r.arithmetic) sinks_notice(shell->sinks, "computed in %s", r.arithmetic);
     for (size_t i = 0; i < r.map_count && status == 0; i++) {
@@ -54,10 +54,11 @@ struct results_options {
 };
 
 static const struct option_row options[] = {
-    { "NAME", NULL, "a measuring command, or the number of a result", OPTION_TEXT,
-      .at = offsetof(struct results_options, what), .optional = true },
+    { "NAME", NULL, NULL, OPTION_TEXT, .at = offsetof(struct results_options, what),
+      .optional = true },
     { "--csv", "FILE",
-      "writes the result's table to FILE; if it has several tables, each goes to FILE-TABLE.csv",
+      "writes the result's table; if there are several, writes a file for each, such as "
+      "x-norms.layers.csv for x.csv",
       OPTION_TEXT, .at = offsetof(struct results_options, csv) },
     { 0 },
 };
@@ -79,8 +80,8 @@ const struct command command_results = {
     .name = "results",
     .usage = "/results [NAME | N [--csv FILE]]",
     .help = "Shows saved measurements, newest first.",
-    .details = "Every measuring command stores its results in the session database. NAME lists "
-               "the results of one command: /results norms. N shows a result by its number in "
+    .details = "Every measuring command stores its results in the session database. NAME lists the "
+               "results of one command, such as /results norms. N shows a result by its number in "
                "the list.",
     .options = options,
     .writes = true,

@@ -159,7 +159,7 @@ static int export(struct shell *shell, int argc, char **argv, struct err *err)
     const char *file = argv[swapped], *name = argc > 1 ? argv[!swapped] : current(shell, err);
     struct stat st;
     if (!name) return -1;
-    // An empty file, such as mktemp makes, may be replaced.
+    // An empty file, such as one made by mktemp, may be replaced.
     if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
         return err_set(err, "'%s' already exists: choose another name", file);
     if (store_export(shell->store, name, file, err) < 0) return -1;

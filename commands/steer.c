@@ -140,9 +140,9 @@ static const struct option_row make_rows[] = {
     { "NAME", NULL, "the name of the vector", OPTION_TEXT, AT(name) },
     { "--plus", "FILE",
       "samples of the behaviour that a positive strength increases: a data set (.json, .jsonl; "
-      "with pictures), or a text with one question per line",
+      "with pictures), or a text file with one question per line",
       OPTION_TEXT, AT(request.plus) },
-    { "--minus", "FILE", "samples of the opposite", OPTION_TEXT, AT(request.minus) },
+    { "--minus", "FILE", "samples of the opposite behaviour", OPTION_TEXT, AT(request.minus) },
     { "--layer", "L",
       "layer whose output is compared and changed: one (default: the middle layer), a list such "
       "as 3,8-15, or all",
@@ -176,8 +176,8 @@ static int check_new(const char *path, struct err *err)
     return 0;
 }
 
-// Shows the vectors, and records the line in the session; --once: a script that repeats it keeps
-// the file.
+// Shows the vectors and records the line in the session, with --once, so that a script that repeats
+// it keeps the file.
 static void show_made(const struct shell *shell, const struct directions *d, const char *name,
                       const char *path, int argc, char **argv)
 {
@@ -320,7 +320,7 @@ const struct command command_steer = {
         "norm of the hidden states, and the share of samples that the vector separates correctly "
         "(0.5 is chance). /steer make itself runs without steering vectors.\n"
         "\n"
-        "Files that end in .gguf are llama.cpp's control vectors, whose layers begin at 1.",
+        "Files that end in .gguf are llama.cpp's control vectors, which number layers from 1.",
     .live = "!make convert",
     .complete = COMPLETE_PATH,
     .actions = actions,

@@ -24,15 +24,14 @@ const struct command command_sweep = {
     .usage = "/sweep KEY V1,V2,... DATA OUT [--images DIR] [--resume] | lr-grid DATA OUT",
     .help = "Trains once for each value of a setting and reports the best.",
     .details =
-        "KEY is any setting except train.validation, train.score and train.filter, with which "
-        "the sweep compares the values, and except settings of methods that training never "
-        "applies (/help train). Separate values with commas, or with | if they contain commas:\n"
+        "KEY is any setting except those that compare the runs (train.validation, train.score, "
+        "train.filter) and those of methods that training never applies (/help train). Separate "
+        "values with commas, or with | if they contain commas:\n"
         "    /sweep train.params \"*q_proj*|lora:q_proj,v_proj:8\" train.json runs/params\n"
         "lr-grid sweeps the learning rate (train.lr): 2e-3, 1e-3, 6e-4, 3e-4, 1e-4, 5e-5, 2e-5, "
         "1e-5, 6e-6, 1e-6 and 1e-7. Each run trains like /train, in a folder OUT/VALUE. Runs are "
         "compared by validation (train.validation, train.score), each at its best checkpoint; "
-        "OUT/best "
-        "is a link to the best one. If "
+        "OUT/best links to the best run. If "
         "a run fails, for instance because the learning rate is too high, the sweep reports it "
         "and continues. /job N shows the scores and the best value; "
         "/plot N loss@1e-3 loss@1e-4 shows the curves of two values. After a pause or kill -9, "

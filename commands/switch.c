@@ -85,13 +85,14 @@ static const char *const words[] = { "on", "off", NULL };
     };
 ALIAS(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
       "Applies the preset capa-auto to these methods only; others stay unchanged. "
-      "Without a calibration the FFN approximation stays off, with a notice. /preset load "
-      "capa loads the paper's recipe.")
+      "Without a calibration the FFN approximation stays off, and a notice says so. `off` disables "
+      "these methods. /preset load capa loads the paper's recipe.")
 ALIAS(align, "Enables norm alignment with its defaults.",
-      "Applies the preset norm-alignment to this method only; others stay unchanged.")
+      "Applies the preset norm-alignment to this method only; others stay unchanged. `off` "
+      "disables it.")
 ALIAS(ira, "Enables IRA (information-regularized attention) with its defaults.",
       "Applies the preset ira to this method only; others stay unchanged. Needs an adapter trained "
-      "with train.ira.")
+      "with train.ira. `off` disables it.")
 #undef ALIAS
 
 static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)

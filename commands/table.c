@@ -77,10 +77,11 @@ const char *command_group(int index)
     return command_at(index) ? groups[index] : NULL;
 }
 
+// Lists options and optional arguments; `help` of a required argument is for messages only.
 static void put_options(struct buf *b, const struct option_row *row)
 {
     for (; row && row->name; row++)
-        if (row->help && row->name[0] == '-')
+        if (row->help && (row->name[0] == '-' || row->optional))
             buf_printf(b, "%s%s%s  %s\n", row->name, row->argument ? " " : "",
                        row->argument ? row->argument : "", row->help);
 }
@@ -169,7 +170,7 @@ static const struct command_action *find_action(const struct command *command, c
     return NULL;
 }
 
-// Reports an unknown action. `near`: an action that differs by one letter; NULL: none.
+// Reports an unknown action. `near`: a known action that differs by one letter; NULL: none.
 static int unknown_action(const struct command *command, const char *word, const char *near,
                           struct err *err)
 {

@@ -61,7 +61,7 @@ static int tokenize_run(struct shell *shell, int argc, char **argv, struct err *
             &(struct event){ .kind = EVENT_IDS, .ids = ids.data, .count = (int64_t)ids.count });
     if (status == 0 && o.table) {
         struct table_builder table;
-        table_begin(&table, "tokens", "place#|id#|token|special");
+        table_begin(&table, "tokens", "position#|id#|token|special");
         for (size_t i = 0; i < ids.count; i++) {
             const int32_t id = ids.data[i];
             table_row(&table, "%zu|%d|%s|%s", i, (int)id, tokenizer_token(t, id),
@@ -93,7 +93,7 @@ static int detokenize_run(struct shell *shell, int argc, char **argv, struct err
     const struct tokenizer *t = engine_tokenizer(shell->engine);
     struct ids ids = { 0 };
     struct buf text = { 0 };
-    const int status = numbers_read(&ids, argc, argv, tokenizer_size(t), err);
+    const int status = token_ids_read(&ids, argc, argv, tokenizer_size(t), err);
     if (status == 0) {
         tokenizer_decode(t, ids.data, ids.count, false, &text);
         sinks_text(shell->sinks, "%s", text.data ? text.data : "");

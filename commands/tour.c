@@ -39,8 +39,7 @@ static const struct tour_step steps[] = {
     { "/wait", "Wait for it (Ctrl-C stops waiting, not the job)." },
     { "/adapter load \"FOLDER-norms\"",
       "Apply the trained weights in the middle of the conversation." },
-    { "/plot \"FOLDER-norms\" loss",
-      "Draw the loss of the training. --figure FILE.pdf makes a figure of it." },
+    { "/plot \"FOLDER-norms\" loss", "Draw the training loss. --figure FILE.pdf writes a figure." },
     { "/checkup --only opens,identities,sees --out \"FOLDER-checkup\"",
       "Check the model in the background: what works here, what does not. Without --only, it also "
       "shows what the methods do to the model. A page in the folder has the findings." },

@@ -186,7 +186,7 @@ static int train_run(struct shell *shell, int argc, char **argv, struct err *err
 static const struct command_action actions[] = {
     { "plan", "[DATA]",
       "counts the trained parameters and forecasts memory with a dry run of the largest step: "
-      "with the longest samples of DATA (default: samples of a picture and 256 more tokens). "
+      "with the longest samples of DATA (default: samples of one picture and 256 more tokens). "
       "Frozen weights stay memory-mapped and are listed separately (with --all, the column MB "
       "excludes them, the last column includes them). /job N shows the forecast next to the "
       "memory used",

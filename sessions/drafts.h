@@ -40,7 +40,7 @@ int store_draft_keep(struct store *s, const struct draft_owner *o, const char *s
 int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                      struct draft *d, struct err *err);
 
-// Records the session that this shell has open; NULL: none, the shell ends.
+// Records the session that this shell has open; NULL when the shell ends.
 int store_shell_note(struct store *s, const struct draft_owner *o, const char *session,
                      struct err *err);
 // Returns the session used last among those that crashed shells had open, or NULL; the next call

@@ -32,7 +32,7 @@ struct store_setting {
 
 // Position of the next write. `entries` counts everything ever written to the session; a row's
 // `place` is the count at its writing, `undone` the count when it was removed. So the state after
-// any entry can be reconstructed, and writes of other programs are detected.
+// any entry can be reconstructed, and writes by other programs are detected.
 struct position {
     int64_t session; // 0: none
     int64_t entries;
@@ -48,7 +48,8 @@ struct store {
     struct position current;
     bool begun;      // a session is current, or its start is in `pending`
     char *next_name; // name for the next session, or NULL
-    // Commands that made files with the present model, which settings of later sessions may name.
+    // Commands that made files with the current model; settings of later sessions may name the
+    // files.
     struct names makers;
     // The state as of the last event, recorded when a session starts.
     char *folder, *identity, *system; // folder and identity: of the model

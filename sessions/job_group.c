@@ -360,9 +360,9 @@ static bool said_by_rank(const struct group *g, enum job_state *state, char **me
     return job_reports_state(g->channel.folder, state, message) && job_state_ended(*state);
 }
 
-// Uses rank 0's report of the job's end, or writes one. If mpirun itself died, rank 0 may run on,
-// or even start, and may still report; it notices within a second. So this function waits for
-// rank 0's lock, which is free once rank 0 has exited.
+// Uses rank 0's report of the job's end, or writes one. If mpirun itself died, rank 0 may keep
+// running, or even start, and may still report; it notices mpirun's death within a second. So this
+// function waits for rank 0's lock, which is free once rank 0 has exited.
 static int finish(struct group *g, int status, enum job_state *state, struct err *err)
 {
     char *message = NULL;

@@ -363,9 +363,9 @@ int job_spawn(const struct store *s, const struct job_row *row, struct err *err)
     free(not_begun);
     snprintf(l.id, sizeof l.id, "%lld", (long long)row->id);
     snprintf(l.nice_text, sizeof l.nice_text, "%d", l.nice);
-    // This program's environment with OMP_NUM_THREADS, which libgomp reads before main. How long
-    // threads spin before they sleep is inherited from the shell (tui/threads.c): if they slept at
-    // once, waking them would cost a training a fifth of its speed.
+    // This program's environment with OMP_NUM_THREADS, which libgomp reads before main. The job
+    // inherits the spin time of threads from the shell (tui/threads.c): if threads slept at once,
+    // waking them would slow training by a fifth.
     size_t count = 0, kept = 0;
     if (!settings_is(row->settings, "job.threads", "auto"))
         l.threads = xasprintf("OMP_NUM_THREADS=%s", settings_text(row->settings, "job.threads"));

@@ -36,7 +36,7 @@ static int run_program(char *const *argv, struct buf *out, struct err *err)
     return status;
 }
 
-// Like run_program, but a status other than 0 is an error with the command's output.
+// Like run_program, but a non-zero status is an error with the command's output.
 static int run_well(char *const *argv, struct buf *out, struct err *err)
 {
     const int status = run_program(argv, out, err);

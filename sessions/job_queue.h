@@ -14,8 +14,8 @@
 
 #include "sessions/jobs.h"
 
-// Writes a script for the job to `path` (NULL: into the job's folder), as the job's settings say.
-// The user may also submit the script with sbatch.
+// Writes a script for the job, with the options in the job's settings, to `path` (NULL: into the
+// job's folder). The user may also submit the script with sbatch.
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err);
 // Rewrites the job's script and submits it.
 int store_job_submit(struct store *s, int64_t id, struct err *err);

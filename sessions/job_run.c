@@ -172,7 +172,8 @@ static int open_device(struct runner *r, struct err *err)
     if (!j->backend)
         err_set(err, "%s", why.text);
     else if (missing)
-        err_set(err, "%s: every rank needs a GPU of its own: choose fewer (job.ranks)", why.text);
+        err_set(err, "%s: every rank needs a GPU of its own: choose fewer ranks (job.ranks)",
+                why.text);
     else if (*why.text)
         sinks_notice(j->sinks, "%s; computing on the CPU", why.text);
     free(name);

@@ -10,7 +10,7 @@
 #include "sessions/internal.h"
 
 // Number of bytes passed to the UTF-8 decoder. The decoder stops at the text's NUL, because that is
-// no continuation byte.
+// not a continuation byte.
 enum { CHARACTER = 4 };
 
 int name_check(const char *name, struct err *err)

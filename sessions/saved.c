@@ -113,7 +113,7 @@ static int read_reasoning(struct store *s, const struct saved *saved, sqlite3_st
     if (good && tokens) message_set_reasoning(m, reasoning, tokens, (size_t)at);
     free(reasoning);
     free(text);
-    return good ? 0 : damaged(s, saved, "a reasoning of impossible length", err);
+    return good ? 0 : damaged(s, saved, "reasoning of impossible length", err);
 }
 
 static int read_answer(struct store *s, const struct saved *saved, int64_t message,

@@ -42,9 +42,10 @@ static int expect_object(sqlite3 *db, sqlite3_stmt *ours, const char *path, stru
     } else {
         char *there = column_text(q, 0), *definition = column_text(q, 1);
         if (strcmp(there, type) != 0)
-            status = refuse(path, name, there[0] == 'v' ? "is a view" : "has another type", err);
+            status =
+                refuse(path, name, there[0] == 'v' ? "is a view" : "has a different type", err);
         else if (!same_definition(definition, sql))
-            status = refuse(path, name, "has another definition", err);
+            status = refuse(path, name, "has a different definition", err);
         free(there);
         free(definition);
     }

@@ -21,7 +21,7 @@ struct store;
 // $XDG_STATE_HOME/vlmsh/vlmsh.db, whose folders are created; the folder of any other path must
 // exist.
 struct store *store_open(const char *path, struct err *err);
-// Checks that the folder of a user-given file exists and that the file is no pipe, device or
+// Checks that the folder of a user-given file exists and that the file is not a pipe, device or
 // folder.
 int store_check_path(const char *path, struct err *err);
 // At exit: tries once more to write pending events. If that fails, writes scripts that replay the

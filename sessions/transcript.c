@@ -127,7 +127,7 @@ static void write_message(struct exporting *x, const struct saved_entry *e, int 
         buf_printf(b, ", %lld computed in %.2f s; %zu token%s in %.2f s",
                    (long long)a->computed_tokens, a->vision_s + a->prefill_s, a->count,
                    a->count == 1 ? "" : "s", a->decode_s);
-        if (a->decode_s > 0) buf_printf(b, " (%.1f a second)", (double)a->count / a->decode_s);
+        if (a->decode_s > 0) buf_printf(b, " (%.1f per second)", (double)a->count / a->decode_s);
         line(b, "; end: ", e->stop, "*\n");
     }
 }

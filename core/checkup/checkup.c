@@ -92,7 +92,7 @@ const struct option_row checkup_rows[] = {
       OPTION_FLAG, AT(quick) },
     { "--only", "NAME,...", "runs only these checks (/help checks)", OPTION_NAMES, AT(only) },
     { "--again", NULL, "discards the findings in DIR and starts again", OPTION_FLAG, AT(again) },
-    { "--here", NULL, "checks in this process", OPTION_FLAG, AT(here) },
+    { "--here", NULL, "runs in this process instead of a job", OPTION_FLAG, AT(here) },
     JOB_OPTIONS,
     { 0 },
 };
@@ -664,7 +664,7 @@ int checkup_show(const char *folder, const struct sinks *sinks, struct err *err)
     const cJSON *model, *check, *row;
     struct table_builder t;
     if (!record) return -1;
-    table_begin(&t, "checkup", "model|check|what|verdict|findings");
+    table_begin(&t, "checkup", "model|check|shows|verdict|findings");
     cJSON_ArrayForEach(model, json_get(record, "models"))
         cJSON_ArrayForEach(check, json_get(model, "checks"))
             cJSON_ArrayForEach(row, json_get(check, "rows"))

@@ -144,7 +144,7 @@ int checkup_compare(const char *a, const char *b, const struct sinks *sinks, str
     cJSON *first = checkup_read(a, err), *second = first ? checkup_read(b, err) : NULL;
     if (second) {
         struct comparison c = { 0 };
-        table_begin(&c.table, "checkup_compare", "model|check|what|A|B|change");
+        table_begin(&c.table, "checkup_compare", "model|check|entry|A|B|change");
         compare_records(&c, first, second);
         table_emit(&c.table, sinks);
         sinks_notice(sinks, "entries that differ: %d; equal: %d (numbers within %g%%)", c.changed,

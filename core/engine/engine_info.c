@@ -101,7 +101,7 @@ static void show_model(const struct engine *e, const char *unknown)
     const cJSON *names = json_get(m->checkpoint->config, "architectures");
     const cJSON *first = cJSON_IsArray(names) ? cJSON_GetArrayItem(names, 0) : NULL;
     struct table_builder t;
-    table_begin(&t, "model", "what|value");
+    table_begin(&t, "model", "field|value");
     table_row(&t, "family|%s", m->family->name);
     if (first && cJSON_IsString(first)) table_row(&t, "architecture|%s", first->valuestring);
     const struct checkpoint *c = m->checkpoint;

@@ -209,13 +209,14 @@ const struct probe probe_attribute = {
     .also = "attribution saliency heatmap gradient integrated gradients grad-cam gradcam occlusion "
             "rollout direct logit explain why measure",
     .usage = "/attribute [POSITIONS] [--by KIND,...] [--layer K] [--token answer|N] [--zero | "
-             "--mean] [--steps N] [--window N] [--others DIR] [--picture I] [--objects FILE "
+             "--mean] [--steps N] [--window SIDE] [--others DIR] [--picture I] [--objects FILE "
              "[--boxes]]" PROBE_USAGE,
     .help = "Attribution of the answer's log-probability to visual tokens or other positions.",
     .details =
         "KIND, by default gradient, or all:\n"
         "  gradient      each row times the gradient with respect to it (gradient x input)\n"
-        "  integrated    integrated gradients from a baseline; they sum to the difference from it\n"
+        "  integrated    integrated gradients; they sum to the change in log-probability from the\n"
+        "                baseline\n"
         "  gradcam       Grad-CAM at the input of a layer (default: the middle one)\n"
         "  occlusion     loss when the baseline replaces a row, or a square of visual tokens\n"
         "  attention     attention of the answer, mean over heads and layers\n"

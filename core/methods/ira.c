@@ -70,8 +70,8 @@ static const struct setting ira_settings[] = {
       .choices = priors,
       .stale = STALE_TRAINING,
       .help = "Mean of IRA's prior in training: local (the token's own value, detached), "
-              "local-printed (the same, but the KL reaches the value only through delta, as Eq. 10 "
-              "is printed) or global (one learned mean)." },
+              "local-printed (the same, but the KL's gradient reaches the value only through "
+              "delta, as Eq. 10 is printed) or global (one learned mean)." },
     { .key = "ira.beta",
       .type = SETTING_REAL,
       .max = 1e6,

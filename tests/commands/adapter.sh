@@ -296,7 +296,7 @@ the adapter has no tensors for 27 of the 28 weights that its adapter_config.json
 > /adapter merge $work/routed.merged
 (written: model $work/routed.merged)
 merged into '$work/routed.merged'; logits before and after merging (53 tokens of a fixed prompt): largest difference 0.0..., largest logit ...
-this model is a mixture of experts: where rounding the merged weights to the folder's dtype changes the router's choice, logits differ much more than by rounding alone
+this model is a mixture of experts: where rounding the merged weights to the folder's dtype changes the router's choice, logits differ much more than rounding alone explains
 E
 
 # A tensor that holds all experts of a layer is written unchanged: a merge may change only other weights.

@@ -16,7 +16,7 @@ static void check_ids(const char *text, int64_t limit, const char *expected)
     struct err err = { "" };
     struct buf b = { 0 };
     char *copy = xstrdup(text);
-    if (numbers_read(&ids, 1, &copy, limit, &err) < 0)
+    if (token_ids_read(&ids, 1, &copy, limit, &err) < 0)
         buf_printf(&b, "error: %s", err.text);
     else
         for (size_t i = 0; i < ids.count; i++) buf_printf(&b, "%d ", (int)ids.data[i]);

@@ -87,8 +87,8 @@ same "the same cells" "$(stat -c %s "$table"/scores/cells/* | paste -sd' ')" "$(
 
 cp -r "$work/tiny" "$work/tiny2"
 lines "/paper capa table1 --demo --model $work/tiny2 --limit 2 --as I --out $work/t"
-check "another model" 'select(.event=="error").message' "'$table' has results of another plan (another \
-model, data, option or version): choose another folder with --out, or remove its measured.csv and scores"
+check "a different model" 'select(.event=="error").message' "'$table' has results of a different plan (model, \
+data, options or version differ): choose another folder with --out, or remove its measured.csv and scores"
 
 # Another table with the same --out shares the world, and keeps its files apart.
 lines "/paper norm-alignment table2 --demo --model $work/tiny --limit 1 --out $work/t"

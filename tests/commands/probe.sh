@@ -39,11 +39,11 @@ P
 session "stored results" <<E
 > /results norms
 [results]
-result  time                 session  what
+result  time                 session  command
 1       DATE  1        norms
 > /results
 [results]
-result  time                 session  what
+result  time                 session  command
 13      DATE  1        memory
 12      DATE  1        flops
 11      DATE  1        dice
@@ -78,11 +78,11 @@ norms.alignment written to '$work/again-norms.alignment.csv'
 (written: csv $work/again-norms.attention.csv)
 norms.attention written to '$work/again-norms.attention.csv'
 > /results 99
-error: no result 99 (/results)
+error: no result 99 (/results lists them)
 > /results none
 no results of none yet
 [results]
-result  time  session  what
+result  time  session  command
 > /results 1 x
 error: unexpected 'x' after NAME
 > /results x y

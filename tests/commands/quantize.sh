@@ -83,7 +83,7 @@ same_dump "written again" "$work/a.safetensors" "$work/b.safetensors"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q8.gguf --type q8_0" >"$work/out" 2>&1 || fail "q8_0: $(tail -1 "$work/out")"
 awk -v kl="$(value 'KL divergence, mean')" 'BEGIN { exit !(kl > 0 && kl < 0.01) }' || fail "q8_0: KL divergence $(value 'KL divergence, mean')"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/q4.gguf --type q4_k" >"$work/out" 2>&1 || fail "q4_k: $(tail -1 "$work/out")"
-grep -q 'get another type, because their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not report the other type"
+grep -q 'get a different type, because their rows do not fit the blocks of q4_k' "$work/out" || fail "q4_k does not report the other type"
 grep -q 'q4.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "types of q4_k: $(cat "$work/out")"
 
 # A file has the end tokens of its folder: four (llama.cpp has keys for three), and no others, whatever the tokenizer
@@ -201,7 +201,7 @@ refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
 refused "exclude each other" quantize tests/goldens/qwen2 "$work/x.gguf" --type f16 --text "$work/text" --no-compare
 refused "MODEL" quantize --type f16
 refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
-refused "mmproj-m.gguf' exists" quantize $llava "$work/copy/m.gguf" --type f16
+refused "mmproj-m.gguf' already exists" quantize $llava "$work/copy/m.gguf" --type f16
 refused "cannot create" quantize tests/goldens/qwen2 "$work/none/x.gguf" --type f16
 [ ! -e "$work/x.gguf" ] || fail "a refused file exists"
 finish

@@ -10,7 +10,7 @@ UPDATE=SCRIPT:LINE:FILE appends a differing output to FILE; `session.py --update
 """
 import difflib, json, os, re, subprocess, sys
 
-MASKS = [(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?", "DATE"), (r"\b\d+(\.\d+)?(e-\d+)? (s|ms|a second)\b", r"N \3")]
+MASKS = [(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?)?", "DATE"), (r"\b\d+(\.\d+)?(e-\d+)? (s|ms|per second)\b", r"N \3")]
 LEFT_OUT = {"token", "progress", "job", "attached"}  # a notice describes the attached picture, too
 
 

@@ -193,7 +193,7 @@ static void test_transcript(void **state)
     assert_contains(text, "## You\n\n![cat.png](<one.md.files/277089d91c0b-cat.png>)\n\n"
                           "What is this?\n\n## Model\n\nA **cat**.\n\n"
                           "*40 prompt tokens (16 of pictures), 24 computed in 0.50 s; 3 tokens in "
-                          "0.25 s (12.0 a second); end: eos*\n\n"
+                          "0.25 s (12.0 per second); end: eos*\n\n"
                           "- `sample.temperature` = `0`\n");
     free(text);
     store_close(s);

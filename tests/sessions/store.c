@@ -133,7 +133,7 @@ static void test_foreign_schema(void **state)
           "'sessions' is a view" },
         { "DROP TABLE presets; CREATE TABLE presets(name TEXT, place INTEGER, key TEXT, "
           "value TEXT AS (hex(zeroblob(100000000))))",
-          "'presets' has another definition" },
+          "'presets' has a different definition" },
         { "DROP TABLE drafts", "'drafts' is missing" },
         { "CREATE TRIGGER t AFTER INSERT ON messages BEGIN DELETE FROM sessions; END",
           "'t' is a trigger on 'messages' that vlmsh did not make" },
