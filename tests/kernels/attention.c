@@ -216,7 +216,7 @@ static void check_empty(const struct backend *b, int64_t n, int64_t p, enum matm
     call_free(&c);
 }
 
-// A row that sees nothing gives zeros, also when no row sees anything or there are no keys.
+// A row that sees nothing gives zeros, even when no row sees anything or there are no keys.
 static void test_empty(void **state)
 {
     (void)state;

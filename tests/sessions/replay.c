@@ -308,7 +308,7 @@ static void test_made_before(void **state)
 }
 
 // A new session after a resumed one uses the arithmetic set before, unless the user has changed it
-// since; also if the resumed session kept its arithmetic as a setting.
+// since, even if the resumed session kept its arithmetic as a setting.
 static void test_new_after_resume(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);

@@ -253,7 +253,8 @@ static void hashing_can_be_shared_with_a_thread(void **state)
         c = checkpoint_open_unread(folder, &err);
         assert_non_null(c);
         assert_int_equal(checkpoint_identify_in_background(c, &err), 0);
-        assert_int_equal(checkpoint_identify_in_background(c, &err), 0); // the thread runs already
+        assert_int_equal(checkpoint_identify_in_background(c, &err),
+                         0); // the thread is already running
         if (round == 1 && !checkpoint_identified(c) && checkpoint_identify(c, &stops, &err) < 0)
             assert_string_equal(err.text, "cancelled"); // the thread continues
         if (round == 2)

@@ -313,7 +313,7 @@ static void fp8_has_nan_but_no_infinity(void **state)
     safetensors_close(all);
 }
 
-// A group of zeros may have any scale, also one that half precision does not hold.
+// A group of zeros may have any scale, even one that half precision cannot hold.
 static void zeros_stay_zeros_under_a_large_scale(void **state)
 {
     struct err err;

@@ -15,7 +15,7 @@ static void same_number(const char *what, double ours, double theirs)
 
 static void scores_equal_those_by_hand(void **state)
 {
-    // The largest value covers half of the object's cell; -1 counts as 0 in soft Dice.
+    // The object covers half of the cell with the largest value; -1 counts as 0 in soft Dice.
     const float map[5] = { 4, 2, NAN, -1, 2 }, mask[5] = { 0.5F, 1, 1, 0, 0 };
     const struct map_score s = map_score(map, mask, 5);
     same_number("pointing", s.pointing, 0.5);

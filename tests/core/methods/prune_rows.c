@@ -225,7 +225,7 @@ static bool wants_focus(void *self, const struct site *site, int layer)
     return site == SITE_FOCUS;
 }
 
-// Reading the encoder's attention changes no bit of the visual tokens, also with bf16 products.
+// Reading the encoder's attention changes no bit of the visual tokens, even with bf16 products.
 static void focus_changes_no_token(void **state)
 {
     static const char *const models[] = { GOLDEN_SEEING, "llava-next", "smolvlm" };
@@ -413,7 +413,7 @@ static void load_with_class(struct golden *g)
     scratch_remove(folder);
 }
 
-// Score `cls` keeps the class token before any other, also if image.downsample makes the picture
+// Score `cls` keeps the class token before any other, even if image.downsample makes the picture
 // smaller.
 static void a_class_token_is_row_zero(void **state)
 {
@@ -442,7 +442,7 @@ static void a_class_token_is_row_zero(void **state)
 
 // --- before the first layer ----------------------------------------------------------------------
 
-// Equals a pass over the kept rows alone: their h[0], with their positions.
+// Pruning at the input equals a pass over the kept rows alone, with their h[0] and positions.
 static void pruning_at_the_input_equals_a_shorter_input(void **state)
 {
     static const char *const scores[] = { "uniform", "random", "diversity", "cls" };

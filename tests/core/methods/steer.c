@@ -340,7 +340,7 @@ static void vectors_are_computed(void **state)
     expect(err.text, "do not differ");
 }
 
-// The vector of one sample each is the difference of the dumped states of the last positions, also
+// The vector of one sample each is the difference of the dumped states of the last positions, even
 // while other vectors steer; the provenance then has no steering.
 static void states_equal_a_dump(void **state)
 {

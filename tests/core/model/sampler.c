@@ -114,7 +114,7 @@ static void filters_leave_out_the_tail(void **state)
     double e1 = exp(1), e2 = exp(2), e3 = exp(3);
     expect_shares(with("sample.temperature", "1", "sample.top_k", "3"),
                   (double[]){ 0, e3, e2, e3, 0, 0 });
-    // The sorted probabilities are .405 .405 .149 .055 ...; the third exceeds 0.9.
+    // The sorted probabilities are .405 .405 .149 .055 ...; with the third, their sum exceeds 0.9.
     expect_shares(with("sample.temperature", "1", "sample.top_p", "0.9"),
                   (double[]){ 0, e3, e2, e3, 0, 0 });
     expect_shares(with("sample.temperature", "1", "sample.min_p", "0.1"),

@@ -164,7 +164,7 @@ static void verdicts_follow_the_rule(void **state)
         { "old,new,a,2,-1,3\n", 1, VERDICT_NOT_MEASURABLE, "open" },
         { "old,new,a,2,,\n", 1, VERDICT_NOT_MEASURABLE, "open" },
         { "old,new,a,-2,-3,-1\n", 1, VERDICT_OPPOSITE, "opposite" },
-        { "old,new,a,-1,-2,0\n", 16, VERDICT_SHOWN, "shown" }, // better than 3 below
+        { "old,new,a,-1,-2,0\n", 16, VERDICT_SHOWN, "shown" }, // not more than 3 below
         { "old,new,a,-2,-3,-1\n", 1 | 2, VERDICT_PARTLY, "opposite shown" },
         { "old,new,a,2,-1,3\n", 1 | 2, VERDICT_PARTLY, "open shown" },
         { "", 1 | 2, VERDICT_PARTLY, "open shown" }, // intervals that touch; the sign

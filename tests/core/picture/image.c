@@ -571,7 +571,7 @@ static void failing_decoder(void **state)
     free(bytes);
 }
 
-// The process that decodes for `d`, which is the test's only child.
+// The process that decodes pictures, which is the test's only child; 0: none.
 static pid_t only_child(void)
 {
     char text[64] = "";

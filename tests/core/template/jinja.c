@@ -143,7 +143,7 @@ static void test_as_python(void **state)
         check(cases[i].text, variables, cases[i].expected);
 }
 
-// Templates can change lists, as outside of Jinja2's sandbox: published templates do.
+// Templates can change lists, as they can outside of Jinja2's sandbox; published templates do.
 static void test_changes(void **state)
 {
     check("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}",

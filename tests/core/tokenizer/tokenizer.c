@@ -282,7 +282,7 @@ static void test_long_word(void **state)
     }
 }
 
-// Tokenizing a text far beyond the context stops before all of its tokens are computed, also within
+// Tokenizing a text far beyond the context stops before all of its tokens are computed, even within
 // one word.
 static void test_most(void **state)
 {

@@ -139,7 +139,7 @@ static void test_rules(void **state)
 {
     (void)state;
     check_rules("*layernorm*", B(NORM), 0, 0);
-    // A plain name: not the encoder's weights.
+    // A name without a prefix does not match the encoder's weights.
     check_rules("layers.*.q_proj.*", B(Q) | B(QBIAS), 0, 0);
     check_rules("*.q_proj.weight", B(Q) | B(VQ), 0, 0);
     check_rules("@decoder:*.q_proj.*", B(Q) | B(QBIAS), 0, 0);

@@ -523,7 +523,7 @@ static void test_record_after_last_step(void **state)
     free(data), free(straight), free(out);
 }
 
-// The backward pass checks for cancellation also if no layer is recomputed.
+// The backward pass checks for cancellation even if no layer is recomputed.
 static void test_cancel_on_the_way_back(void **state)
 {
     (void)state;

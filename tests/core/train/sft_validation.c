@@ -15,8 +15,8 @@
 
 // --- held-out samples ----------------------------------------------------------------------------
 
-// The number of held-out samples of 50, `together` of which share a picture, if `wanted` are
-// requested.
+// The number of held-out samples of 50 if `wanted` are requested and every `together` consecutive
+// samples share a picture.
 static int64_t check_split(int64_t together, int64_t wanted)
 {
     bool chosen[50];

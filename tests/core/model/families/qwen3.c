@@ -338,7 +338,7 @@ static struct safetensors *pruned_dump(char *folder)
     return f;
 }
 
-// Doubling cos and sin has the effect of queries that are four times as long, also where pruning
+// Doubling cos and sin has the effect of queries that are four times as long, even where pruning
 // undoes the rotation.
 static void yarn_lengthens_queries_and_keys(void **state)
 {
