@@ -1,6 +1,6 @@
-"""The full screen's cost, in the real program on a terminal of its own: the speed of an answer with the
-screen, without its live map, and without a screen, in turn; and the delay of letters typed while the
-model reads its prompt, and, in another answer, while it generates. Prints Markdown.
+"""Measures the full screen's cost, in the real program on a terminal of its own: the speed of an answer
+with the screen, without its live map, and without a screen, in turn; and the delay of letters typed
+while the model reads its prompt, and, in another answer, while it generates. Prints Markdown.
 
     screen.py VLMSH MODEL PICTURE [TOKENS [ROUNDS]]
 """
@@ -70,7 +70,7 @@ def type_letters(t, going, least):
 
 
 def screen(live, typing=False):
-    """Tokens a second on the screen, and delays of letters typed while it reads, while it answers."""
+    """Tokens a second on the screen, and delays of letters typed while it reads and while it answers."""
     t = Terminal([program, model], env=dict(places, TERM="xterm-256color", COLORTERM="truecolor"),
                  size=(36, 120))
     t.expect("F1 keys", 300)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A folder of tests/goldens as GGUF files, the way llama.cpp's converters write them (Python's library alone).
+"""Writes a folder of tests/goldens as GGUF files, as llama.cpp's converters do; needs only Python's library.
 
     to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0|q4_0]
                [--folder OUT] [--set KEY=VALUE] [--split N] [--split-heads]

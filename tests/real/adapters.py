@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Adapters between a small model and its original, in PEFT and here: adapters.py VLMSH ORIGINAL.gguf SMALL.gguf FOLDER
+"""Compares adapters of a small model and of its original, in PEFT and in vlmsh:
+adapters.py VLMSH ORIGINAL.gguf SMALL.gguf FOLDER
 
 One adapter is trained by vlmsh on SMALL, one by PEFT on ORIGINAL's weights; each is used on both files, in
-vlmsh and in PEFT on the dequantised weights, and the logits of one prompt are compared. FOLDER is written.
+vlmsh and in PEFT on the dequantised weights, and the logits of one prompt are compared. FOLDER gets the files.
 Written with transformers 5.23.0, torch 2.15.0, peft 0.21 and gguf 0.19.0.
 """
 import json, os, subprocess, sys

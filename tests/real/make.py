@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers of transformers on the dequantised weights of a GGUF file: make.py FILE.gguf >answers.json
+"""Prints the answers of transformers with the dequantised weights of a GGUF file: make.py FILE.gguf >answers.json
 
 Written with transformers 5.23.0, torch 2.15.0 and gguf 0.19.0, in float32, greedy.
 """

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Our quantised files beside those of llama.cpp's quantiser, on the same positions:
+"""Compares vlmsh's quantised files with those of llama.cpp's quantiser, on the same positions:
 
-    quantisers.py write FOLDER VLMSH ORIGINAL.gguf [VLMSH...]   files of both (of other versions of vlmsh too)
-    quantisers.py measure FOLDER VLMSH [TEXT...]                what they lose: text, prose, chats
+    quantisers.py write FOLDER VLMSH ORIGINAL.gguf [VLMSH...]   files by both (and by other versions of vlmsh)
+    quantisers.py measure FOLDER VLMSH [TEXT...]                what they lose on text, prose and chats
 
 `write`: ORIGINAL becomes f16 (FOLDER/original.gguf); from that file vlmsh and llama.cpp's quantiser (llama-cpp-python)
-each write q8_0 and q4_k, llama.cpp with the types that vlmsh chooses, tensor by tensor, and once as its own recipe
-Q4_K_M has them. `measure`: each file is computed by vlmsh in f32 and by llama.cpp, which rounds activations, and
-compared with the original in vlmsh's f32. The texts are the one that comes with vlmsh, older prose (prose.txt) and
+each write q8_0 and q4_k, llama.cpp with the types that vlmsh chooses, tensor by tensor, and once with those of its
+own recipe Q4_K_M. `measure`: each file is computed by vlmsh in f32 and by llama.cpp, which rounds activations, and
+compared with the original in vlmsh's f32. The texts are that which comes with vlmsh, older prose (prose.txt) and
 chats with the original. Written with llama-cpp-python 0.3.36, gguf 0.19.0 and numpy 2.4.
 """
 import ast, ctypes, glob, json, os, re, struct, subprocess, sys, time

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The loss of a quantised file from its weights, and llama.cpp's additional loss from rounding activations.
+"""Measures the loss that a quantised file's weights cause, and llama.cpp's additional loss from rounding activations.
 
     rounding.py ids ORIGINAL.gguf TEXT IDS.npy             tokens of a text
     rounding.py llama FILE.gguf IDS.npy OUT.npy            logits of llama.cpp (llama-cpp-python)

@@ -332,7 +332,7 @@ class GraphicsTerminal(Terminal):
         if keys.get("a") == "q":
             if self.kind == "kitty": self.reply(REPLIES["kitty"][0])
             return
-        if self.kind != "kitty": sys.exit("a picture for kitty")
+        if self.kind != "kitty": sys.exit("a picture for kitty, on another kind of terminal")
         if keys.get("a") == "d":
             self.pictures = [p for p in self.pictures if p[5] != keys["i"]]
             self.sent.pop(keys["i"], None)
@@ -391,13 +391,13 @@ class GraphicsTerminal(Terminal):
         found = re.match(r"[0-9;]*q", text)
         if not found and text.startswith("tmux;"): sys.exit("wrapped for tmux, but outside tmux")
         if not found: return
-        if self.kind != "sixel": sys.exit("a picture in sixels")
+        if self.kind != "sixel": sys.exit("a picture in sixels, on another kind of terminal")
         self.place(*sixel_read(text[found.end():]))
 
     def osc(self, text):
         self.told_colours(osc=text)
         if not text.startswith("1337;File="): return
-        if self.kind != "iterm": sys.exit("a picture for iTerm2")
+        if self.kind != "iterm": sys.exit("a picture for iTerm2, on another kind of terminal")
         head, _, body = text[10:].partition(":")
         keys = dict(k.split("=") for k in head.split(";"))
         data = base64.b64decode(body)

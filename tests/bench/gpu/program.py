@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The program itself on a GPU, beside PyTorch + transformers on the same model folder in the same
-run. Prints a Markdown table, line by line.
+"""Compares the program on a GPU with PyTorch + transformers on the same model folder in the same run.
+Prints a Markdown table, line by line.
 
   program.py chat FOLDER            prefill and tokens of an answer
   program.py train FOLDER           training steps, and the memory they take at most

@@ -1,7 +1,8 @@
-"""held.py VLMSH FOLDER -- held-out questions with random answers, at least 1000 a rule, in every form of their
-set: scored by /eval --answers, equal to 1e-6 to what the suites' own functions gave and to letters.py.
+"""held.py VLMSH FOLDER -- held-out questions with random answers, at least 1000 for each rule, in every form
+of their set. The scores of /eval --answers must agree within 1e-6 with those that the suites' own functions
+gave, and with those of letters.py.
 
-held/NAME.jsonl.gz: totals by suite, then a question a line: "q", "c" choices, "n" the right one, "a" the
+held/NAME.jsonl.gz: totals by suite, then one question per line: "q", "c" choices, "n" the right one, "a" the
 answer, "s" its score by suite, "p" (the first 40) the suite's prompt. held/NAME.parquet has the same
 questions in the columns of Hugging Face; pyarrow wrote them. HellaSwag and MMLU rank by likelihood: theirs
 are transformers' log-likelihoods under the golden Llama, scored as lm-evaluation-harness does.

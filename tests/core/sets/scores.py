@@ -1,5 +1,5 @@
-"""scores.py VLMSH FOLDER [SEED] -- evaluation sets with random answers, scored by /eval --answers and by
-the suites' rules as they are written down here: equal to 1e-6.
+"""scores.py VLMSH FOLDER [SEED] -- evaluation sets with random answers: the scores of /eval --answers must
+agree within 1e-6 with those by the suites' rules, as they are written down here.
 
 Sets are written in the forms in which they are downloaded, with contents that differ from make.py's: carriage
 returns, pictures repeated by index, ids of text, splits that ask the same of a picture, problems in any
