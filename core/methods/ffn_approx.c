@@ -85,7 +85,8 @@ static void read_tokens(const struct settings *s, bool of[2])
     of[1] = !settings_is(s, "ffn.tokens", "visual");
 }
 
-// Marks the layers whose redundancy exceeds eta for all approximated tokens, except the last.
+// Marks the layers before the last whose redundancy exceeds eta for each kind of token that is
+// approximated.
 static int choose_layers(const struct method_env *env, const struct calibration *c,
                          const bool of[2], bool *chosen, struct err *err)
 {

@@ -76,8 +76,8 @@ const struct setting prune_settings[] = {
     { 0 },
 };
 
-// Returns the layer of prune.layer auto: the transition layer of a known checkpoint, else the layer
-// at 3/8 of the depth.
+// Returns the layer of prune.layer auto without phases.calibration: the transition layer of a known
+// checkpoint, else the layer at 3/8 of the depth.
 int prune_auto_layer(const struct model *m)
 {
     const struct phase_layers *p = family_phases(m);

@@ -39,7 +39,7 @@ int choices_score_letter(const struct metric_case *c, int letter, struct metric_
 struct metric_outcome choices_outcome(const struct metric_case *c, int letter, int right);
 // Counts answers without a letter.
 int choices_summary(const struct metric_tally *t, struct metric_number *to);
-// Returns 1 for "B"; NO_LETTER for anything but one capital letter.
+// Returns the index of a text that is one capital letter ("B": 1), else NO_LETTER.
 int choices_whole_letter(const char *text);
 int choices_letter_ignoring_case(const char *text); // "b" too
 // Shortens "B. ..." to "B", like lmms-eval's filter for AI2D and MuirBench. The filter runs before

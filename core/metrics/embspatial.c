@@ -14,7 +14,7 @@
 
 enum { TAIL = 800, LINES = 6 }; // characters, lines
 
-#define FULL_STOP        "\\x{FF0E}" // full-width . : ) ]
+#define FULL_STOP        "\\x{FF0E}" // full-width . : )
 #define FULL_COLON       "\\x{FF1A}"
 #define FULL_RIGHT       "\\x{FF09}"
 #define OPENS            "[(\\[{\\x{FF08}\\x{3010}]?\\s*" // a bracket that may open
@@ -179,10 +179,11 @@ static int read_letter(const struct metric_case *c)
 const struct metric metric_embspatial_vlmevalkit = {
     .name = "embspatial-vlmevalkit",
     .help = "Multiple choice as VLMEvalKit scores EmbSpatial-Bench, without a judge.",
-    .rule = "the letter A to F at the start of <answer>, or before </answer> or </think>; else, "
-            "among the last six lines, the letter of the last line that is a letter, begins with "
-            "\"X.\" or contains one separate letter; else the letter after \"answer is\" or a "
-            "similar phrase; else the only separate letter",
+    .rule =
+        "the letter at the start of <answer> (A to J), or before </answer> or </think> (A to F); "
+        "else, among the last six lines, the letter of the last line that is a letter, begins "
+        "with \"X.\" or contains one separate letter; else the letter after \"answer is\" or a "
+        "similar phrase; else the only separate letter",
     .suite = SUITE_VLMEVALKIT,
     .letter = read_letter,
     .score = choices_score,

@@ -30,7 +30,7 @@ char *python_lower(struct scratch *s, const char *text);
 // Converts to upper case character by character: ß stays ß.
 char *python_upper(struct scratch *s, const char *text);
 char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello"
-// Strips `letters` from both ends; ASCII characters, NULL: white space.
+// Strips the ASCII characters `letters` (NULL: white space) from both ends.
 char *python_strip(struct scratch *s, const char *text, const char *letters);
 // Strips each of the letters from both ends, one after the other.
 char *python_strip_each(struct scratch *s, const char *text, const char *letters);

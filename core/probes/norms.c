@@ -501,7 +501,7 @@ static void factorise(double *g, int64_t n)
     }
 }
 
-// Diagonalises a symmetric matrix by Jacobi's rotations.
+// Diagonalises a symmetric matrix by Jacobi rotations.
 static void diagonalise(double *a, int64_t n)
 {
     double all = 0;
@@ -592,7 +592,7 @@ static void cross_finish(void *data, struct results *r)
 
 static const struct result_kind norms_results[] = {
     { "norms.layers", .unit = "L2 norm" },
-    { "norms.cosines", .unit = "cosine of layer l-1 and l" },
+    { "norms.cosines", .unit = "cosine between layers l-1 and l" },
     { "norms.alignment", .unit = "cosine of visual and text tokens" },
     { "norms.attention", "attention logit", .columns = "text-visual logits" },
     { "norms.attention", "product of inputs",

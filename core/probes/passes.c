@@ -22,8 +22,8 @@
 
 // --- passes --------------------------------------------------------------------------------------
 
-// True if a pass can continue after the cached rows of an earlier pass: no method keeps state, and
-// every layer caches keys and values by row.
+// True if a pass can continue after the cached rows of an earlier pass: no method is on, and every
+// layer caches keys and values by row.
 static bool continues(const struct passing *p)
 {
     const struct decoder_config *c = &p->m->model->decoder.config;

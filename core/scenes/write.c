@@ -349,7 +349,7 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
 
 // --- scenes --------------------------------------------------------------------------------------
 
-// Draws until the scene belongs to this world and 85% of each object is visible.
+// Draws until the scene belongs to this world and at least 85% of each object is visible.
 static void find_scene(struct job *j, struct scene *s, struct dice *d)
 {
     const int world = (int)(j->request->seed % SCENES_WORLDS);

@@ -31,8 +31,8 @@ struct lanes {
 // Returns true if the model is small enough to benefit, and LANES copies of its gradients stay
 // small.
 bool lanes_wanted(const struct params *p);
-// The lanes' tapes recompute and offload like `tape`, and divide its `keep` among them. Adds the
-// lanes' gradient sums to the parameters' gradients. On failure *l is empty.
+// The lanes' tapes recompute and offload like `tape`, and divide its `keep` among them. Each
+// parameter's gradient gets a sum for each lane (grad_lanes). On failure *l is empty.
 int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const struct tape *tape,
                struct err *err);
 void lanes_release(struct lanes *l);

@@ -530,7 +530,7 @@ static int refine(struct search *s, struct pairs *p, struct variant *refined, st
     return status;
 }
 
-// Swaps two layers or blocks, first those most likely to be in the wrong place.
+// Tries to swap two layers or blocks, first those most likely to be in the wrong place.
 static int try_pairs(struct search *s, enum kind kind, int layers, struct err *err)
 {
     int *rank = xcalloc((size_t)layers + 1, sizeof *rank);
@@ -573,7 +573,7 @@ static int layers_in(const struct model *m, int shard, int *first)
     return consecutive ? count : 0;
 }
 
-// Swaps the layers of two files of weights, whose contents may have been swapped.
+// Tries to swap the layers of two files of weights, whose contents may have been swapped.
 static int try_shards(struct search *s, struct err *err)
 {
     const struct model *m = s->c->model;
