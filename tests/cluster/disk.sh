@@ -33,7 +33,7 @@ took=$((SECONDS - began))
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "full: $(tail -1 "$work/out")"
 [ $took -le 30 ] || fail "the job took $took s to end"
 echo "full: after $took s: $(tail -1 "$work/out")"
-find "$disk/full" -name '*.part' | grep . && fail "half a checkpoint"
+find "$disk/full" -name '*.part' | grep . && fail "an unfinished checkpoint is left"
 last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
 [ "$last" -lt 120 ] || fail "the disk had room for all checkpoints"
 # On the full disk the job fails again with any number of ranks; with free space it resumes and ends with the bits of an

@@ -240,7 +240,7 @@ E
 check "the scale is in it" 'select(.event == "answer").ids | tostring' "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)
 $(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)"
 cmp -s "$work/saved/training.json" "$work/foreign/training.json" || fail "training.json is not kept"
-python3 - "$work/foreign" "$work/saved" "$work/small" <<'P' || fail "saved numbers"
+python3 - "$work/foreign" "$work/saved" "$work/small" <<'P' || fail "the saved numbers are wrong"
 import json, struct, sys
 def read(folder):
     b = open(folder + "/adapter_model.safetensors", "rb").read()

@@ -88,7 +88,7 @@ check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 # Submissions have the published fields, types and order.
-python3 tests/core/sets/submit.py "$VLMSH" "$work/sets" || fail "submissions"
+python3 tests/core/sets/submit.py "$VLMSH" "$work/sets" || fail "submissions differ from the published forms"
 
 # Questions that share an id: an answer belongs to the one with its prompt, in any order.
 jq -nc '[["a","sky","grey"],["a","ball","red"],["a","letter","H"],["b","sky","blue"],["b","letter","V"]][] |

@@ -351,7 +351,7 @@ number  id                     kind  score  answer                 reference    
 E
 same "written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd' ')" "$ids"
 same "mixed" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
-printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a request's id"
+printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a large id of a request is changed"
 
 # VQAv2's two files are joined by exact ids: here two ids differ by one, beyond the integers of a
 # double.

@@ -2,7 +2,7 @@
 # data sets, quantised weights, refusals.
 . tests/commands/common.bash
 
-vlmsh scenes 3 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+vlmsh scenes 3 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"
 world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/000000.png" 'What is in the picture?' \
     "/attribute question,picture[0,0,20%,20%] --by all --steps 5 --zero --token 1 --csv $work/a.csv --figure $work/a.png" \

@@ -15,24 +15,24 @@ EOF
 out=$(vlmsh $model -c "/calibrate ffn $dir/data.json $dir/ffn.safetensors" -c /wait \
     -c "/calibration load $dir/ffn.safetensors" -c "/calibration show" -c "/calibration list" \
     -c "/set ffn.eta 0.5" -c "/set ffn.approx hadamard" -c "/image $picture" \
-    -c "/set sample.max_tokens 2" -c "hello") || fail "making and using a calibration" "$out"
+    -c "/set sample.max_tokens 2" -c "hello") || fail "a calibration cannot be made and used" "$out"
 [[ $out == *"is done"* && $out == *"redundancy, visual"* && $out == *"yes "*"ffn.safetensors"* ]] ||
-    fail "job report of a calibration" "$out"
+    fail "the calibration is not reported" "$out"
 out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 0.5" -c /capa -c "/get ffn.*" \
-    -c "/capa off" -c "/get *") || fail "/capa with a calibration" "$out"
+    -c "/capa off" -c "/get *") || fail "/capa fails with a calibration" "$out"
 [[ $out == *"ffn.approx = hadamard"*"ffn.eta = 0.96"*"ffn.approx = off"*"prune.score = off"* && $out == *"ffn.calibration = $dir/"* ]] ||
-    fail "settings of /capa" "$out"
+    fail "/capa makes the wrong settings" "$out"
 log=$(vlmsh -c "/job 1")
 [[ $log == *"sample #1 is skipped"*missing.png* || $log == *"left out"*1* ]] ||
     fail "the missing picture is not reported" "$log"
 out=$(vlmsh $model -c /phases -c "/calibrate phases $dir/data.json $dir/phases.safetensors" -c /wait \
-    -c "/calibration load $dir/phases.safetensors" -c /phases -c "/calibration show") || fail "phases" "$out"
+    -c "/calibration load $dir/phases.safetensors" -c /phases -c "/calibration show") || fail "the phases cannot be calibrated" "$out"
 [[ $out == *"transition "*"the depth"*"is done"*"transition "*"$dir/phases.safetensors"*"Hellinger"*transition* ]] ||
-    fail "phases by depth, then calibrated" "$out"
+    fail "the phases are not first those by depth, then the calibrated ones" "$out"
 echo '[{"id": "a", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "a"}]}]' >"$dir/text.json"
 out=$(vlmsh $model -c "/calibrate phases $dir/text.json $dir/none.safetensors" -c /wait)
 [[ $out == *"shows a picture: /calibrate phases needs pictures"* && ! -e $dir/none.safetensors ]] ||
-    fail "phases without pictures" "$out"
+    fail "/calibrate phases does not refuse data without pictures" "$out"
 refuse() { # line, part of the message
     out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
@@ -48,10 +48,10 @@ refuse "/set sinks.calibration $dir/none" "cannot open"
 refuse "/set ffn.calibration $model/model.safetensors" "not a calibration"
 out=$(vlmsh tests/goldens/llava-siglip-llama3 -c "/calibration load $dir/ffn.safetensors") &&
     fail "a calibration of another model was accepted" "$out"
-[[ $out == *"different weights than"* ]] || fail "the reason for the refusal" "$out"
+[[ $out == *"different weights than"* ]] || fail "the refusal does not give its reason" "$out"
 out=$(vlmsh -c "/calibrate merge $dir/both.safetensors $dir/ffn.safetensors $dir/ffn.safetensors" \
-    -c "/calibration show $dir/both.safetensors") || fail "merging" "$out"
-[[ $out == *"2 samples"* ]] || fail "the samples of both" "$out"
+    -c "/calibration show $dir/both.safetensors") || fail "calibrations cannot be merged" "$out"
+[[ $out == *"2 samples"* ]] || fail "the merged file does not have the samples of both" "$out"
 
 # A job whose adapter has changed does not add up sums of two models.
 cp -r $model/adapters/lora "$dir/lora"
@@ -61,7 +61,7 @@ import json, sys
 json.dump([{"id": i, "image": sys.argv[2], "conversations": [{"from": "human", "value": "<image>\nWhat?"},
     {"from": "gpt", "value": "a"}]} for i in range(600)], open(sys.argv[1], "w"))
 EOF
-out=$(vlmsh $model -c "/set adapter $dir/lora" -c "/calibrate ffn $dir/many.json $dir/many.safetensors") || fail "beginning" "$out"
+out=$(vlmsh $model -c "/set adapter $dir/lora" -c "/calibrate ffn $dir/many.json $dir/many.safetensors") || fail "the job does not start" "$out"
 for _ in $(seq 1000); do
     job=$(vlmsh -c "/jobs" | awk '$3 == "running" && $4 ~ /^[1-9][0-9]*\// { print $1 }' | tail -1) # a job that has summed something
     [ -n "$job" ] && break
@@ -73,12 +73,12 @@ cp "$dir/lora/adapter_model.safetensors" "$dir/kept"
 printf '\x01' | dd of="$dir/lora/adapter_model.safetensors" bs=1 seek=$(($(stat -c %s "$dir/kept") - 4)) conv=notrunc status=none
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"model, adapter or settings have changed since the job started (were adapter=lora@"*"restore them"* ]] ||
-    fail "resumed with a different adapter" "$out"
+    fail "resumes with a different adapter" "$out"
 cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
 # A job whose pictures have changed does not continue its sums.
 echo >>"$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
-[[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumed with a different picture" "$out"
+[[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumes with a different picture" "$out"
 cp $picture "$dir/shown.png"
 # Damaged sums are not continued either.
 sums=$dir/db.jobs/$job/sums.safetensors
@@ -86,7 +86,7 @@ cp "$sums" "$dir/kept.sums"
 printf '\x55' | dd of="$sums" bs=1 seek=$(($(stat -c %s "$sums") - 40)) conv=notrunc status=none
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"sums.safetensors' is damaged: its content differs from what was written; make it again with /calibrate"* ]] ||
-    fail "resumed with damaged sums" "$out"
+    fail "resumes with damaged sums" "$out"
 cp "$dir/kept.sums" "$sums"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job")
 [[ $out == *"over 500 samples"* ]] || fail "does not resume the old job" "$out"

@@ -157,7 +157,7 @@ angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi an
 E
 
 # Over a data set, means and standard deviations have tables with the same rows: the mean is used.
-"$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+"$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes fails"
 lines "/load $llava" "/collect $work/mean.csv \"text=@0:text\" \"deviation=@redundancy.std:0:text\" : /redundancy --data $work/world/yesno.json --limit 3"
 same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r 'select(.event=="table" and (.name=="redundancy" or .name=="redundancy.std")).rows[0][2]' \
     "$work/events" | paste -sd,)"
@@ -349,7 +349,7 @@ same "means" "$(sed 1d "$work/m.md")" '| method | set | score |
 ![two words.svg](<two words.svg>)
 <!-- end -->
 after'
-grep -q '>norms</text>' "$work/seeds.svg" || fail "the plot of the report"
+grep -q '>norms</text>' "$work/seeds.svg" || fail "the plot of the report lacks its name"
 # A copy in another folder copies missing pictures; existing ones stay.
 mkdir "$work/elsewhere" "$work/in"
 printf 'text ![a](a.png) ![b](b.png) ![c](in/c.png) ![d](none.png)\n' >"$work/p.md"

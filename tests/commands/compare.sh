@@ -113,8 +113,8 @@ error: 'prune' is a group of settings: /settings prune lists them
 E
 
 # A data set.
-"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
-"$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new fails"
+"$VLMSH" scenes 4 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes fails"
 lines "/load $work/tiny" '/set sample.max_tokens 4' "/compare off | $prune --data $work/world/yesno.json --limit 6 --csv $work/q.csv" \
     "/eval $work/world/yesno.json --limit 6 --here" '/set prune.score contribution' '/set prune.layer 1' \
     "/eval $work/world/yesno.json --limit 6 --here" \

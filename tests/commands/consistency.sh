@@ -1,7 +1,7 @@
 # tests/commands/consistency.sh -- /consistency (core/probes/consistency.c): tables, data sets, files.
 . tests/commands/common.bash
 
-vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"
 world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/000000.png" \
     'What is in the picture?' "/consistency --samples 3 --temperature 0.5 --csv $work/c.csv" \

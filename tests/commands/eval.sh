@@ -2,8 +2,8 @@
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
-"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
-"$VLMSH" scenes 6 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new fails"
+"$VLMSH" scenes 6 "$work/world" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes fails"
 tiny() {
     printf '%s\n' "/set sample.max_tokens 4" "$@" | vlmsh "$work/tiny" --json >"$work/events"
 }

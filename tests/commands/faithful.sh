@@ -1,7 +1,7 @@
 # tests/commands/faithful.sh -- /faithful (core/interventions/faithful.c): scores, controls, curves, data sets.
 . tests/commands/common.bash
 
-vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"
 world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/000000.png" 'What is in the picture?' \
     "/faithful --by gradient --box 0,0,48,48 --csv $work/f.csv" /regen \

@@ -54,7 +54,7 @@ see() { # MODEL DUMP
 see $qwen "$work/plain.safetensors"
 see "$work/scaled" "$work/a.safetensors"
 see "$work/file/m.gguf" "$work/b.safetensors"
-cmp "$work/a.safetensors" "$work/b.safetensors" || fail "scaled, of three axes"
+cmp "$work/a.safetensors" "$work/b.safetensors" || fail "scaled, of three axes: logits differ"
 cmp -s "$work/plain.safetensors" "$work/a.safetensors" && fail "the scaling changes nothing"
 sed -i 's/clip.vision.n_wa_pattern/clip.vision.n_wa_unknown/' "$work/file/mmproj-m.gguf"
 lines "/load $work/file/m.gguf" || true
@@ -129,7 +129,7 @@ mkdir "$work/blocks"
 $convert $llava "$work/blocks/m.gguf" --mmproj "$work/blocks/mmproj.gguf" --type q8_0 --folder "$work/numbers" || fail "q8_0: convert"
 answer "$work/numbers" "$work/a.safetensors" -c '/set chat.template plain' -c "/image $scene"
 answer "$work/blocks/m.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
-near "$work/a.safetensors" "$work/b.safetensors" 2e-4 '*logits' || fail "q8_0"
+near "$work/a.safetensors" "$work/b.safetensors" 2e-4 '*logits' || fail "q8_0: logits differ"
 vlmsh "$work/blocks/m.gguf" -c /info | grep -q '^embedding .* q8_0 ' || fail "the type is not shown"
 
 # --- choice of the encoder --------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ unclear 'mmproj-see-3b.gguf, see-3b-mmproj.gguf'
 chosen see-3b-q4_k_m.gguf mmproj-other.gguf # a single encoder may have any name
 check "the only one" 'select(.event == "notice").text | capture("(?<what>with vision|text only|picture encoder:)").what' 'with vision'
 # An encoder that does not fit: another model's is ignored with a notice; the model's own is an error.
-python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "an encoder of a different width"
+python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "an encoder of a different width cannot be converted"
 chosen wide.gguf mmproj-see-3b.gguf
 check_has "another's" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj-see-3b.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are"
 chosen wide.gguf mmproj-wide-f16.gguf
@@ -335,7 +335,7 @@ ids=$(jq -c 'select(.event == "ids").ids' "$work/events")
 other=(--set tokenizer.ggml.eos_token_id=568)
 texts='<|python_tag|> (metadata), <|end_of_text|>, <|eom_id|>, <|eot_id|> (by text)'
 ends "control tokens" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types)"
-jq -r 'select(.event == "notice").text' "$work/events" | grep -q 'control token' && fail "a notice on correct types"
+jq -r 'select(.event == "notice").text' "$work/events" | grep -q 'control token' && fail "a notice is given about correct types"
 ends "other types" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 561=1 567=4)"
 check_has "types" 'select(.event == "notice").text' "does not mark <|end_of_text|>, <|eot_id|> as a control token"
 ends "an ordinary token" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 567=1)"

@@ -121,7 +121,7 @@ mkdir "$work/ends" && cp $llama/{config.json,tokenizer*.json,*.safetensors*} "$w
 echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 id_of() { jq -r --arg t "$1" '.added_tokens[] | select(.content == $t).id' $llama/tokenizer.json; }
 eot=$(id_of '<|eot_id|>') end=$(id_of '<|end_of_text|>')
-[ "$end" -lt "$eot" ] || fail "the ids of the golden's end tokens"
+[ "$end" -lt "$eot" ] || fail "the golden's end tokens have unexpected ids"
 for id in $eot $end; do
     echo "{\"eos_token_id\": [$id, $((eot + end - id))]}" >"$work/ends/generation_config.json"
     $convert $llama "$work/ends-$id.gguf" --set "tokenizer.ggml.eos_token_id=$id" || fail "ends: convert"

@@ -36,8 +36,8 @@ for word in new quantize scenes job help; do
     vlmsh $word --help >"$work/out" 2>&1 || fail "$word --help: $(tail -1 "$work/out")"
     grep -q '^usage: vlmsh\|^/'$word "$work/out" || fail "$word --help: $(cat "$work/out")"
 done
-vlmsh help train plan | grep -q '^plan .DATA.  *counts' || fail "help train plan"
-vlmsh --help | grep -q -e 'OUT.gguf --type TYPE \[--encoder TYPE\] \[--text FILE | --no-compare\]' || fail "options of quantize"
+vlmsh help train plan | grep -q '^plan .DATA.  *counts' || fail "'vlmsh help train plan' does not describe plan"
+vlmsh --help | grep -q -e 'OUT.gguf --type TYPE \[--encoder TYPE\] \[--text FILE | --no-compare\]' || fail "'vlmsh --help' does not show the options of quantize"
 
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
 check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
@@ -75,8 +75,8 @@ for name in quit exit bye q; do
     lines "/$name" '/version'
     check "/$name" '.event' done
 done
-vlmsh -c '/version' </dev/null >"$work/out" || fail "version"
-vlmsh --threads 1 -c '/info' 2>&1 | grep -q 'cpu (.*, 1 thread)' || fail "one thread"
+vlmsh -c '/version' </dev/null >"$work/out" || fail "/version fails"
+vlmsh --threads 1 -c '/info' 2>&1 | grep -q 'cpu (.*, 1 thread)' || fail "--threads 1 does not use one thread"
 grep -q '^vlmsh [0-9]' "$work/out" || fail "version: $(cat "$work/out")"
 # The manual page describes every option of the command line.
 sed -n '/^\.SH OPTIONS/,/^\.SH SCENES/{s/\\-/-/g;p}' vlmsh.1 >"$work/options"

@@ -192,7 +192,7 @@ plot written to '$work/loss.svg'
 ...
 * loss
 E
-grep -q '<svg' "$work/loss.svg" || fail "no figure without a series"
+grep -q '<svg' "$work/loss.svg" || fail "the figure is missing if no series is named"
 same "all series" "$(cut -d, -f2 "$work/all.csv" | sort -u | wc -l)" "$(($(cut -d, -f2 "$work/c.csv" | sort -u | wc -l) + 1))"
 session "empty arguments" <<E
 > /train data.json ""
@@ -235,7 +235,7 @@ same "by hand" "$("$VLMSH" job run 2 --db "$work/vlmsh.db" 2>&1 | tail -1)" \
     "vlmsh job: this vlmsh has no job kind 'unheard'"
 same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
     "vlmsh job: no job 77 (/jobs lists them)"
-"$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list"
+"$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list fails"
 
 # A real job outlives the shell that started it; another shell pauses it, a third resumes it.
 "$VLMSH" scenes 40 "$work/world" >"$work/scenes" 2>&1 || fail "scenes: $(cat "$work/scenes")"
@@ -271,7 +271,7 @@ done
 vlmsh -c "/job 5 cancel" 2>"$work/errors" || fail "$(cat "$work/errors")"
 vlmsh -c "/wait 5" 2>"$work/errors"
 same "cancelled in its step" "$(cat "$work/errors")" "-c:1: job 5 (train) is cancelled"
-[ -z "$(compgen -G "$work/trained/checkpoint-*")" ] || fail "it completed its step"
+[ -z "$(compgen -G "$work/trained/checkpoint-*")" ] || fail "the job completed its step"
 
 # Ctrl-C pauses a job that runs in the foreground, and the message says so.
 vlmsh -c "/load $llava" -c "/eval $work/world/questions.json" -c "/job 6 pause" 2>"$work/errors" ||

@@ -105,8 +105,8 @@ cmp "$work/a/model.safetensors" "$work/again/model.safetensors" || fail "the sam
 join $goldens/llava-1.5 $goldens/qwen2 "$work/other" --seed 7
 ! cmp -s "$work/a/model.safetensors" "$work/other/model.safetensors" || fail "a different seed gives the same weights"
 join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --once
-grep -q 'already holds a model' "$work/out" || fail "--once"
-vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry"
+grep -q 'already holds a model' "$work/out" || fail "--once does not report the existing model"
+vlmsh new --encoder demo/model --decoder $goldens/qwen2 --dry >"$work/out" || fail "--dry fails"
 grep -q '^projector' "$work/out" || fail "--dry: $(cat "$work/out")"
 
 # --- one linear layer ------------------------------------------------------------------------------------------

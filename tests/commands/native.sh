@@ -2,7 +2,7 @@
 # about two pictures, methods, norm alignment, a heat map, training with IRA, a whole model; adapters
 # of Mistral Small.
 . tests/commands/common.bash
-vlmsh new --like tiny-moonvit "$work/m" >/dev/null || fail "no model"
+vlmsh new --like tiny-moonvit "$work/m" >/dev/null || fail "vlmsh new fails"
 cp tests/goldens/pictures/{scene,wide}.png "$work"
 for i in 1 2 3 4; do
     printf '{"image": "%s.png", "question": "What is %d?", "answer": "It is %d."}\n' \
@@ -28,7 +28,7 @@ lines "/load $work/m" "/set job.nice 0" "/set image.max_tokens 4" "/set train.st
     "What?"
 check "no error" 'select(.event=="error").message' ""
 check "the whole model has the encoder" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'4\n4'
-grep -q '"moonvit"' "$work/all/config.json" || fail "config.json of the trained model"
+grep -q '"moonvit"' "$work/all/config.json" || fail "config.json of the trained model does not name moonvit"
 
 # Mistral Small: LoRA of the decoder with a trained projector is loaded, unloaded and merged.
 mistral=tests/goldens/mistral3
@@ -44,7 +44,7 @@ asked $mistral "$work/a.safetensors"
 asked $mistral "$work/b.safetensors" -c "/adapter load $work/lora"
 asked "$work/merged" "$work/c.safetensors"
 near "$work/a.safetensors" "$work/b.safetensors" 1e-3 'visual.*' 2>/dev/null && fail "the projector was not trained"
-near "$work/b.safetensors" "$work/c.safetensors" 0.05 'visual.* logits' || fail "a merged adapter"
+near "$work/b.safetensors" "$work/c.safetensors" 0.05 'visual.* logits' || fail "a merged adapter gives different numbers"
 asked $mistral "$work/d.safetensors" -c "/adapter load $work/lora" -c "/adapter unload"
 same_dump "an unloaded adapter" "$work/a.safetensors" "$work/d.safetensors"
 finish

@@ -59,9 +59,9 @@ same "groups" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nra
 grep -q ' 0 messages' "$work/report" && fail "no messages: $(cat "$work/report")"
 
 # An NCCL error ends the job with the rank and the reason; so does a missing GPU.
-NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "NCCL fails, the job does not"
+NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "the job succeeds although NCCL fails"
 grep -q "failed: rank 1: NCCL: sum: internal error" "$work/out" || fail "message: $(tail -1 "$work/out")"
-train 3 "$work/few" '/set train.method layernorm' && fail "three ranks on two GPUs"
+train 3 "$work/few" '/set train.method layernorm' && fail "three ranks run on two GPUs"
 grep -q "failed: rank 2: no GPU available: no cuda:2: the driver sees 2 GPUs: every rank needs a GPU of its own" "$work/out" || fail "message: $(tail -1 "$work/out")"
 
 # Layers split over GPUs of two ranks: activations go through host memory.

@@ -21,7 +21,7 @@ lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/ans
 check_has "a foreign file" 'select(.event=="error").message' "add --force to replace it"
 same "kept" "$(cat "$work/notes")" mine
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
-cmp -s "$work/notes" "$work/answers.tsv" || fail "--force of a job"
+cmp -s "$work/notes" "$work/answers.tsv" || fail "a job with --force does not replace the file"
 
 # Every command that writes a named file follows this rule.
 cp tests/goldens/llava-1.5/config.json "$work"
@@ -42,7 +42,7 @@ done
 same "all kept" "$(cat "$work/mine.csv" "$work/mine.png" | paste -sd' ')" "mine mine"
 lines "/eval show --csv $work/mine.csv --force" "/plot $work/t.csv number score --figure $work/mine.png --force"
 check "by force" 'select(.event=="done").ok' "$(yes true | head -2)"
-cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force"
+cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force does not replace the file"
 
 # A picture of the conversation is not replaced, although it is in memory already; an empty name names no file.
 cp demo/pictures/scene-1.png "$work/scene.png"

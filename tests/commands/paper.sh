@@ -2,9 +2,9 @@
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
-"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new fails"
 sed -i 's/"max_position_embeddings": *[0-9]*/"max_position_embeddings": 120/' "$work/tiny/config.json" # short answers
-"$VLMSH" new --like llava-1.5-7b --zeros "$work/7b" >/dev/null 2>&1 || fail "vlmsh new --zeros"
+"$VLMSH" new --like llava-1.5-7b --zeros "$work/7b" >/dev/null 2>&1 || fail "vlmsh new --zeros fails"
 mkdir "$work/sets" && printf '[{"question": "Is it?", "answer": "yes"}]' >"$work/sets/pope.json"
 cp "$work/sets/pope.json" "$work/sets/own.json"
 
@@ -61,14 +61,14 @@ check_has "no model" 'select(.event=="error").message' "$work/none"
 # With three seeds, the rows are counted for each seed.
 lines "/paper layernorm tuned --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --out $work/dry9 --dry"
 same "five methods, three rates, three seeds" "$(costs)" "$(for s in 1 2 3; do printf '%s-'$s' 24 ' full lora rslora layernorm layernorm-simple; done)scores 32"
-grep -q '^/sweep train.lr 4e-4,1e-4,3e-5 .*/rslora-3 --resume$' "$work/dry9/layernorm-tuned/plan.vlmsh" || fail "the plan of seed 3"
+grep -q '^/sweep train.lr 4e-4,1e-4,3e-5 .*/rslora-3 --resume$' "$work/dry9/layernorm-tuned/plan.vlmsh" || fail "the plan of seed 3 lacks its sweep"
 lines "/paper norm-alignment text-gain --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --limit 1 --out $work/dry10 --dry"
 same "two stages, without and with alignment, three seeds" "$(costs)" "$(for s in 1 2 3; do printf 'gain-%s 4 ' off-$s-1 off-$s-2 on-$s-1 on-$s-2; done)scores 28"
 
 # From the plan to the report; again, nothing is computed again.
 paper="/paper capa table1 --demo --model $work/tiny --limit 2 --as I --out $work/t"
 lines "$paper --dry"
-"$VLMSH" scenes 3 "$work/t/world" --seed 2 >/dev/null 2>&1 || fail "vlmsh scenes"
+"$VLMSH" scenes 3 "$work/t/world" --seed 2 >/dev/null 2>&1 || fail "vlmsh scenes fails"
 lines "$paper"
 check "done" 'select(.event=="done").ok' true
 check "the paper's numbers of this model" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows) | .[0][0][1]' 80.28

@@ -1,7 +1,7 @@
 # tests/commands/patch.sh -- /patch (core/interventions/patch.c): tables, maps, data sets, refusals.
 . tests/commands/common.bash
 
-vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"
 world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'What is in the picture?' \
     "/patch demo/pictures/scene-2.png --csv $work/p.csv --figure $work/p.png" '/patch noise --at head --layers 5-7' /regen \

@@ -4,7 +4,7 @@
 export OMP_WAIT_POLICY=passive
 second() { python3 tests/core/sets/hallucination.py "$@" || fail "hallucination.py $*"; }
 
-vlmsh scenes 40 "$work/world" --seed 3 --kind captions >/dev/null 2>&1 || fail "scenes"
+vlmsh scenes 40 "$work/world" --seed 3 --kind captions >/dev/null 2>&1 || fail "vlmsh scenes fails"
 second world "$work/instances.json"
 vlmsh --json -c "/pope $work/world/objects.jsonl $work/scenes --each 2 --pictures 20" \
     -c "/pope $work/instances.json $work/coco" -c "/pope $work/instances.json $work/again --seed 42" \
@@ -25,15 +25,15 @@ for way in random popular adversarial; do
 done
 
 # The files have POPE's format.
-"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new fails"
 vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' \
     -c "/eval $work/scenes/pope_popular.json --set pope --images $work/world --here --limit 4" >"$work/events"
 check "scored as POPE" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]=="n")[1]' 4
 
 # CHAIR: sentences with known objects, which tests/core/metrics/metrics.c reads too, and the demo
 # model's captions of pictures; the first has no objects, so every object mentioned is hallucinated.
-[ "$(second sentences)" -gt 10 ] || fail "sentences"
-python3 - "$work/world/objects.jsonl" <<'END' || fail "a picture without objects"
+[ "$(second sentences)" -gt 10 ] || fail "hallucination.py finds too few sentences"
+python3 - "$work/world/objects.jsonl" <<'END' || fail "the objects of a picture cannot be removed"
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 lines[0]["objects"] = []

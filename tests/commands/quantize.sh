@@ -38,7 +38,7 @@ answer "$work/ministral3" "$work/a.safetensors" -c '/set chat.template plain'
 answer "$work/ministral3/m.gguf --mmproj none" "$work/b.safetensors" -c '/set chat.template plain'
 same_dump "ministral3 as text" "$work/a.safetensors" "$work/b.safetensors"
 vlmsh quantize "$work/ministral3/m.gguf" "$work/again.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "ministral3 again: $(tail -1 "$work/out")"
-cmp "$work/ministral3/m.gguf" "$work/again.gguf" || fail "ministral3 again"
+cmp "$work/ministral3/m.gguf" "$work/again.gguf" || fail "ministral3: the second file differs"
 # SmolVLM, whose tiles must have the size of its table of positions (30 pixels, not 20).
 cp -rL tests/goldens/smolvlm "$work/smolvlm-30" && chmod -R u+w "$work/smolvlm-30"
 sed -i 's/"longest_edge": 20/"longest_edge": 30/; s/"longest_edge": 40/"longest_edge": 90/' "$work/smolvlm-30/preprocessor_config.json"
@@ -65,11 +65,11 @@ written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image 
 vlmsh quantize tests/goldens/llava-onevision "$work/one.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "llava-onevision: $(tail -1 "$work/out")"
 grep -q 'the language model alone was written: GGUF has no format for the picture encoder of the family llava-onevision' "$work/out" ||
     fail "llava-onevision does not say so"
-[ ! -e "$work/mmproj-one.gguf" ] || fail "an encoder of llava-onevision"
+[ ! -e "$work/mmproj-one.gguf" ] || fail "an encoder of llava-onevision is written"
 # With smaller weights of the encoder, the visual tokens are nearly the same.
 vlmsh quantize $llava "$work/llava-1.5/q8.gguf" --type q8_0 --encoder q8_0 >"$work/out" 2>&1 || fail "--encoder: $(tail -1 "$work/out")"
 answer "$work/llava-1.5/q8.gguf --mmproj $work/llava-1.5/mmproj-q8.gguf" "$work/b.safetensors" -c '/set chat.template plain' -c "/image $scene"
-near "$work/a.safetensors" "$work/b.safetensors" 0.05 vision.0 || fail "--encoder q8_0"
+near "$work/a.safetensors" "$work/b.safetensors" 0.05 vision.0 || fail "--encoder q8_0 changes the visual tokens too much"
 near "$work/a.safetensors" "$work/b.safetensors" 0 vision.0 2>/dev/null && fail "--encoder q8_0 changes nothing"
 
 # A written file can be written again, from rows in the permuted order.
@@ -134,7 +134,7 @@ model $work/both.gguf"
 vlmsh quantize tests/goldens/llama-3.2 "$work/only.gguf" --type q8_0 --no-compare >"$work/out" 2>&1 || fail "--no-compare: $(tail -1 "$work/out")"
 grep -q 'only.gguf: language model, [0-9.]* MB; matrices: [0-9]* q8_0$' "$work/out" || fail "--no-compare does not say what was written"
 grep -q 'KL divergence' "$work/out" && fail "--no-compare compares"
-vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare"
+vlmsh tests/goldens/llama-3.2 -c "/quantize $work/command.gguf --type q8_0 --no-compare" >"$work/out" 2>&1 || fail "/quantize --no-compare fails"
 for f in only command; do cmp "$work/q8.gguf" "$work/$f.gguf" || fail "--no-compare writes a different file: $f"; done
 
 # No file is reported before both have their names: here the second one cannot be written.
@@ -173,7 +173,7 @@ for try in {1..40}; do
     wait $! 2>/dev/null
     compgen -G "$work/killed/*.part-*" >"$work/parts" && break
 done
-[ -s "$work/parts" ] || fail "never killed while it wrote"
+[ -s "$work/parts" ] || fail "the program was never killed while it wrote"
 [ ! -e "$work/killed/m.gguf" -a ! -e "$work/killed/mmproj-m.gguf" ] || fail "killed: a file has its final name"
 # Locked files, and files that are not remains of vlmsh, stay.
 for name in backup part-12345 part-1234567 part-12345- part-locked; do echo mine >"$work/killed/m.gguf.$name"; done

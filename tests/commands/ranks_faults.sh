@@ -150,5 +150,5 @@ long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
     run 2 "${long[@]}" "/train $work/data.jsonl $work/full" && exit 0
     grep -q "failed: rank 0: checkpoint of step 1: cannot write" "$work/out"
 ) || fail "a full disk: $(tail -1 "$work/out")"
-[ -z "$(find "$work/full" -name '*.part')" ] || fail "half a checkpoint"
+[ -z "$(find "$work/full" -name '*.part')" ] || fail "an unfinished checkpoint is left"
 finish

@@ -28,11 +28,11 @@ check "text of many lines" 'select(.event == "text").text' $'say ${x}, not\n/qui
 expect "unknown variable" 1 "$work/v.vlmsh:1: unknown variable 'DAY'" vlmsh -f "$work/v.vlmsh"
 
 # With -c or -f, standard input is read only if named; otherwise a notice says that it was not read.
-echo /version | vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" || fail "beside -c"
+echo /version | vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" || fail "-c fails beside an unread standard input"
 grep -q '^standard input was not read: -f -' "$work/err" || fail "beside -c: $(cat "$work/err")"
 vlmsh -c '/get sample.seed' 2>"$work/err" >"$work/out" <"$work/v.vlmsh"
 grep -q '^standard input was not read' "$work/err" || fail "a file beside -c: $(cat "$work/err")"
-vlmsh -c '/image -' <$scene 2>"$work/err" || fail "a picture beside -c"
+vlmsh -c '/image -' <$scene 2>"$work/err" || fail "/image - fails beside -c"
 echo /version | vlmsh -c '/get sample.seed' -f - 2>>"$work/err" >"$work/out"
 vlmsh -c /version </dev/null 2>>"$work/err"
 grep 'standard input was not read' "$work/err" && fail "a notice although standard input was read"

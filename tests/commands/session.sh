@@ -20,7 +20,7 @@ lines '/session resume first' "/session export $work/replay.vlmsh" "/save $work/
 check "nothing is overwritten" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse'
 vlmsh --json -f "$work/replay.vlmsh" >"$work/events" || fail "replay: exit status"
 same "replayed to the same answers" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$answers"
-grep -q 'What is this?' "$work/talk.md" || fail "transcript"
+grep -q 'What is this?' "$work/talk.md" || fail "the transcript lacks the question"
 lines "/load demo/model" '/session new' '/set sample.max_tokens 1' "/image demo/pictures/scene-1.png" 'What colour is the background?' "/save $work/one.md"
 grep -q '; 1 token in' "$work/one.md" && grep -q '^grey$' "$work/one.md" || fail "transcript: $(cat "$work/one.md")"
 
@@ -65,7 +65,7 @@ vlmsh --session twice --json $llava -c '/set sample.max_tokens 1' -c Hello >"$wo
 check "the first one has the name" 'select(.event == "notice").text | select(test("twice"))' ""
 printf '/set sample.max_tokens 1\nHello\n' >&7
 exec 7>&-
-wait $other || fail "the other program"
+wait $other || fail "the other program fails"
 cp "$work/first" "$work/events"
 check "the second one gets another name" 'select(.event == "notice").text | select(test("twice"))' \
     "another program has started a session 'twice' meanwhile: this one continues as 'twice-2'"

@@ -3,8 +3,8 @@
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
-"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new"
-python3 tests/core/sets/make.py "$work/sets" || fail "make.py"
+"$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new fails"
+python3 tests/core/sets/make.py "$work/sets" || fail "make.py fails"
 tiny() {
     printf '%s\n' "/set sample.max_tokens ${tokens:-4}" "$@" | vlmsh "$work/tiny" --json >"$work/events"
 }

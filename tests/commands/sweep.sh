@@ -81,7 +81,7 @@ P
 )" True
 lines "/plot $job validation_loss@* --mean" "/plot 2 loss@* --mean --figure $work/mean.svg" "/plot 2 loss@* --mean --csv $work/mean.csv"
 check "means are drawn" 'select(.event=="error").message' ""
-[ "$(grep -c '@' "$work/mean.svg")" = 0 ] && [ -s "$work/mean.svg" ] || fail "one line for all values"
+[ "$(grep -c '@' "$work/mean.svg")" = 0 ] && [ -s "$work/mean.svg" ] || fail "the plot does not have one line for all values"
 same "means as a table" "$(awk -F, 'NR > 1 && ($3 < $4 || $3 > $5 || /@/) { wrong++ } END { print (NR > 1) + 0, wrong + 0 }' "$work/mean.csv") $(head -1 "$work/mean.csv")" "1 0 series,step,mean,low,high"
 lines "/plot 2 --mean"
 check_has "--mean without a series" 'select(.event=="error").message' "name the series to plot"

@@ -102,7 +102,7 @@ bos=$(jq '.added_tokens[] | select(.content == "<|begin_of_text|>").id' $llama/t
 cp -r $llama "$work/bare"
 chatml="{% for m in messages %}{{ '<|start_header_id|>' + m.content }}{% endfor %}"
 jq --arg t "$chatml" '.chat_template = $t' $llama/tokenizer_config.json >"$work/bare/tokenizer_config.json"
-python3 tests/goldens/to_gguf.py "$work/bare" "$work/bare.gguf" || fail "convert"
+python3 tests/goldens/to_gguf.py "$work/bare" "$work/bare.gguf" || fail "to_gguf.py fails"
 same "written by the template" "$(begins written "/load $llama")" "$bos"
 [ "$(begins bare "/load $work/bare")" != "$bos" ] || fail "a text model gets a BOS that its template does not write"
 same "a layout's" "$(begins layout "/load $work/bare" '/set chat.template vicuna')" "$bos"

@@ -3,7 +3,7 @@
 
 model=$work/model
 cp -r demo/model "$model"
-python3 tests/commands/thinking.py "$model" || fail "make the model"
+python3 tests/commands/thinking.py "$model" || fail "thinking.py fails"
 
 ask=("/load $model" "/image demo/pictures/scene-1.png" "What is in the picture?")
 lines "${ask[@]}" "Where is the red circle?" "/dump ids $work/whole.safetensors" "/forward And?"
@@ -16,7 +16,7 @@ check "later turn" 'select(.event == "answer").prompt_tokens' $'159\n178\n186'
 lines "/load $model" "/session new thought" "${ask[@]:1}" "Where is the red circle?"
 lines "/session resume thought" "/dump ids $work/resumed.safetensors" "/forward And?" "/session fork copied" \
     "/session export $work/thought.md"
-cmp -s "$work/whole.safetensors" "$work/resumed.safetensors" || fail "the prompt of a resumed session"
+cmp -s "$work/whole.safetensors" "$work/resumed.safetensors" || fail "the prompt of a resumed session differs"
 lines "/session resume copied" "/session export $work/copied.md"
 for f in thought copied; do
     grep -A2 -F '<details><summary>Reasoning (4 tokens)</summary>' "$work/$f.md" | grep -qx 'a green diamond' || fail "$f.md: reasoning"
@@ -42,7 +42,7 @@ check_has "notice" 'select(.event == "notice").text' "the reasoning was cut off 
 printf '%s\n' "/set chat.template.thinking on" "/set sample.max_tokens 5" "/set screen.reasoning show" "${ask[@]}" |
     vlmsh --plain >"$work/out" 2>"$work/err"
 same "nothing to read" "$(cat "$work/out")" ""
-grep -qF "$(jq -r 'select(.event == "answer").reasoning' "$work/events" | head -n 1)" "$work/err" || fail "the reasoning on standard error"
+grep -qF "$(jq -r 'select(.event == "answer").reasoning' "$work/events" | head -n 1)" "$work/err" || fail "the reasoning is not on standard error"
 lines "/set chat.template.thinking on" "${ask[@]:0:2}" "Where is the red circle?"
 check "no end" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'
 check_has "notice of no end" 'select(.event == "notice").text' "the model stopped within its reasoning, so the answer is empty"

@@ -69,7 +69,7 @@ same_all qwen2 tests/goldens/qwen2 "${setup[@]}"
 lines "/load $work/llava" '/set train.method layernorm-simple' '/set train.epochs 1' '/set job.nice 0' "/train $work/data.json $work/norms" /wait \
     "/adapter load $work/norms" "/adapter merge $work/merged" "/load $work/merged" '/tokenize a'
 check "training" 'select(.event == "error").message' ""
-cmp "$work/merged/tokenizer.model" "$work/llava/tokenizer.model" || fail "the merged model's tokenizer"
+cmp "$work/merged/tokenizer.model" "$work/llava/tokenizer.model" || fail "the merged model's tokenizer differs"
 
 # /tokenizer loads a tokenizer alone; tokenizer.json takes precedence.
 lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.model" '/tokenize a' "/tokenizer $llava" '/tokenize a'
@@ -127,7 +127,7 @@ for name, change in variants.items():
     for file, value in {"tokenizer.json": t, "tokenizer_config.json": c, **x}.items():
         json.dump(value, open(f"{target}/{name}/{file}", "w"))
 P
-python3 "$work/variants.py" tests/goldens/qwen2 "$work/beside" || fail "variants"
+python3 "$work/variants.py" tests/goldens/qwen2 "$work/beside" || fail "variants.py fails"
 beside() { # NAME NOTICE ID...
     local name=$1 notice=$2
     shift 2

@@ -47,8 +47,8 @@ grep -Eqx "job 1 \(train\) is done: loss [0-9.]+ after 6 steps; adapter in '$wor
     fail "/wait shows no result: $(cat "$work/out")"
 grep -Eqx "job 2 \(train\) is done: loss [0-9.]+ after 6 steps; model in '$work/all'" "$work/out" ||
     fail "/wait shows no model: $(cat "$work/out")"
-[ -f "$work/norms/adapter_model.safetensors" ] || fail "no adapter"
-[ -f "$work/all/model.safetensors" ] || fail "no model"
+[ -f "$work/norms/adapter_model.safetensors" ] || fail "the adapter is missing"
+[ -f "$work/all/model.safetensors" ] || fail "the model is missing"
 [ -d "$work"/norms/checkpoint-* ] && fail "a checkpoint was left"
 lines "/load $llava" "/adapter load $work/norms" "/adapter show"
 check "no error" 'select(.event=="error").message' ""
@@ -131,7 +131,7 @@ check "no error without a gate" 'select(.event=="error").message' ""
 same "without a gate, kl equals kl_weighted" "$(last "$work/kl.csv" kl)" "$(last "$work/kl.csv" kl_weighted)"
 
 vlmsh -c "/load $llava" -c "/train $work/empty.jsonl $work/nothing" -c /wait >"$work/out" 2>&1 &&
-    fail "nothing to train on"
+    fail "a run with nothing to train on succeeds"
 grep -q "no answer" "$work/out" || fail "why: $(cat "$work/out")"
 # All methods follow one rule: in training only those act that can learn. One notice names enabled
 # methods that do not act or learn; the plan, the log and the record name those that act.

@@ -60,7 +60,7 @@ check "the name opens it again" 'select(.event == "model").path' "$work/norms::i
 lines "/load $work/norms::ignore-weights" '/set weights.dtype q8_0' "/load $work/norms --ignore-weights" /info hi
 check "with smaller weights" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::ignore-weights"
-vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session"
+vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session cannot be started"
 lines '/session resume ignored' /info
 check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
 # GGUF files cannot hold these tensors.
@@ -132,7 +132,7 @@ keys tests/goldens/llama-3.2 "changes what the model computes" '.attn_logit_soft
 keys tests/goldens/llama-3.2 opens '.attn_logit_softcapping = null | .logit_scale = 1 | .is_causal = true | .use_qk_norm = false |
     .query_pre_attn_scalar = .head_dim | .layer_types = ["full_attention"] | .no_rope_layers = [1, 1] | .num_nextn_predict_layers = 1 |
     .torch_dtype = "float16" | .use_cache = false | .pretraining_tp = 2 | .add_cross_attention = false | .cross_attention_layers = []'
-vlmsh "$work/k" -c /info >/dev/null 2>&1 || fail "keys"
+vlmsh "$work/k" -c /info >/dev/null 2>&1 || fail "harmless keys are refused"
 jq '.logit_scale = 0.5' tests/goldens/llama-3.2/config.json >"$work/k/config.json"
 opens "a key that is ignored" "$work/k" '"logit_scale" 0.5' --ignore-weights
 
@@ -166,7 +166,7 @@ P
 unused "another head" "config.json ties the output head to the embedding, but the file has a different head: vlmsh uses it, as transformers 5 does (4 used the embedding)"
 copy llama-3.2
 unused "sampling is a row only" ""
-grep -q '^sampling, not used *temperature 0.6, top_p 0.9$' "$work/out" || fail "no row of sampling"
+grep -q '^sampling, not used *temperature 0.6, top_p 0.9$' "$work/out" || fail "the row of sampling is missing"
 change generation_config.json '.min_new_tokens = 0 | .stop_strings = null | .num_beams = 1 | .repetition_penalty = 1'
 unused "neutral" ""
 change generation_config.json '.repetition_penalty = 1.05 | .suppress_tokens = [1] | .min_new_tokens = 5'
@@ -237,8 +237,8 @@ done
 gguf "opens the model without these tensors" --add blk.0.attn_k_norm.weight
 opens "ignored" "$work/m.gguf" "1 tensor ('blk.*.attn_k_norm.weight')" --mmproj none --ignore-weights
 gguf "" --set 'general.sampling.penalty_repeat=1.5' --set 'general.sampling.temp=0.3' --set 'general.sampling.top_k=20'
-grep -q "the file's metadata asks for repetition_penalty 1.5, which vlmsh does not apply (llama.cpp" "$work/out" || fail "no notice of sampling"
-grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "no row of sampling"
+grep -q "the file's metadata asks for repetition_penalty 1.5, which vlmsh does not apply (llama.cpp" "$work/out" || fail "the notice about sampling is missing"
+grep -q '^sampling, not used *temperature 0.3, top_k 20, repetition_penalty 1.5$' "$work/out" || fail "the row of sampling is missing"
 gguf "" --set 'llama.attention.head_count_kv=[2, 2, 2, 2]' --set 'llama.feed_forward_length=[128, 128, 128, 128]'
 # Unread metadata: known to be harmless, unknown, or relevant to the result.
 gguf "" --set 'llama.vocab_size=569' --set 'llama.attention.value_length=16' --set 'llama.rope.scaling.finetuned=true' \

@@ -132,7 +132,7 @@ same "a byte short" "$(stat -c %s "$file")" "$bytes"
 # A file with a different packing is rewritten, too.
 sed -i 's/packing [0-9]/packing 1/' "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed differently: $(tail -1 "$work/out")"
-grep -aq 'packing 1' "$file" && fail "packed differently, and kept"
+grep -aq 'packing 1' "$file" && fail "the file with a different packing is kept"
 head -c 1000 "$file" >"$file.new" && mv "$file.new" "$file"
 for i in 1 2 3; do
     "$VLMSH" --db "$work/$i.db" "$llama::q8_0" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out.$i" 2>&1 &

@@ -2,7 +2,7 @@
 # sets, numbers of answers, files, refusals.
 . tests/commands/common.bash
 
-vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "scenes"
+vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"
 world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' '/set why.live on' "/image $world/pictures/000000.png" \
     'What is in the picture?' 'What colour is the background?' \

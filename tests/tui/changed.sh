@@ -40,7 +40,7 @@ keys w
 wait_for "question 1 of [0-9]* that B answers worse"
 wait_for 'reference'
 # The picture is drawn: half blocks to the left of the question.
-shown '▀.*000' || shown '▄.*000' || fail 'no picture beside the question'
+shown '▀.*000' || shown '▄.*000' || fail 'the picture beside the question is missing'
 keys Escape
 wait_gone '─ flips ─'
 keys M-s
@@ -53,7 +53,7 @@ printf '{"id": "long", "image": "%s", "question": "What is this?", "answer": "%s
 line "/compare off | $pruned --data $work/long.jsonl --metric loss"
 wait_for 'question 1 of 1, PageDown: the rest'
 keys M-s; sleep 0.2
-shown 'B, score' && fail 'the text fits'
+shown 'B, score' && fail 'the text fits, so that scrolling is not tested'
 keys PageDown PageDown PageDown PageDown
 wait_for 'B, score'
 wait_gone 'PageDown: the rest'

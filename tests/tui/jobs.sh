@@ -5,7 +5,7 @@ set -eu
 . tests/tui/tmux.bash
 . tests/processes.bash
 shell_at 120 36
-"$VLMSH" scenes 12 "$work/scenes" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes"
+"$VLMSH" scenes 12 "$work/scenes" --seed 3 >/dev/null 2>&1 || fail "vlmsh scenes fails"
 line "'$VLMSH' $model --session first"
 wait_for 'llava-1.5 cpu'
 

@@ -21,7 +21,7 @@ wait_for '^vlmsh> *$'
 sleep 0.3
 tmux capture-pane -e -p | python3 tests/tui/captured.py | sed '1s/.*/ the machine/' >"$work/screen"
 if [ "${UPDATE:-}" = 1 ]; then cp "$work/screen" $capture; fi
-python3 tests/tui/captured.py --compare $capture "$work/screen" || fail "the capture"
+python3 tests/tui/captured.py --compare $capture "$work/screen" || fail "the screen differs from the capture"
 
 keys F2
 sleep 0.2

@@ -50,7 +50,7 @@ run 1 scenes 10 "$work/none/x"
 [ ! -e "$work/x" ] || fail "bad usage made a folder"
 
 # Ctrl-C ends it with 130, and no file remains.
-python3 - "$VLMSH" "$work/stopped" <<'P' || fail "Ctrl-C"
+python3 - "$VLMSH" "$work/stopped" <<'P' || fail "Ctrl-C does not end it cleanly"
 import glob, os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 p = subprocess.Popen([sys.argv[1], "scenes", "1000000", sys.argv[2]], stderr=subprocess.DEVNULL)

@@ -70,7 +70,7 @@ line 'a slow question'
 wait_for '1 picture. a slow question'
 wait_gone '\[1 picture\] vlmsh>' # the question has taken the picture
 wait_for 'tok/s'
-shown '⟨stopped⟩' && fail 'only after the answer'
+shown '⟨stopped⟩' && fail 'the answer stopped before the toggle'
 keys M-1
 wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
 keys M-1
@@ -251,14 +251,14 @@ wait_for '12 tokens, '
 line '/norms'
 wait_for '^│> /norms\|^│ *layer '
 wait_for '[*][*]' 'curves are not drawn with stars'
-tmux capture-pane -p | LC_ALL=C grep -q $'\xe2[\xa0-\xa3]' && fail 'braille on the console'
+tmux capture-pane -p | LC_ALL=C grep -q $'\xe2[\xa0-\xa3]' && fail 'braille is drawn on the console'
 keys F10
 wait_for 'shell> *$'
 line "clear; STY=1.test COLORTERM=truecolor '$VLMSH' $model"
 wait_for '─ conversation ─'
 line "/image $pictures/scene.png"
 wait_for '▀▀▀'
-tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour in GNU screen'
+tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour is used in GNU screen'
 keys F10
 wait_for 'shell> *$'
 

@@ -50,15 +50,15 @@ run 1 help nosuchthing; err 'nosuchthing'
 
 # Answers on standard output, messages on standard error.
 run 0 "$model" -c '/set sample.max_tokens 3' -c '/get sample.max_tokens' -c 'Hello'
-[ "$(wc -l <"$work/out")" -ge 2 ] || fail "an answer and a setting"
+[ "$(wc -l <"$work/out")" -ge 2 ] || fail "an answer or a setting is missing"
 head -1 "$work/out" | grep -qx 'sample.max_tokens = 3' || fail "standard output does not begin with /get's"
-grep -q $'\033' "$work/out" "$work/err" && fail "escape sequences in a pipe"
+grep -q $'\033' "$work/out" "$work/err" && fail "escape sequences are written to a pipe"
 
 # Lines and files run in the order given; the first failing line ends the program.
 printf '# a comment\n\n/set sample.seed 5\n' >"$work/a"
 printf '/get sample.seed\n/nosuch\n/get sample.seed\n' >"$work/b"
 run 1 -c '/get sample.seed' -f "$work/a" -c '/get sample.seed' -f "$work/b" -c '/get sample.top_k'
-[ "$(cat "$work/out")" = $'sample.seed = 0\nsample.seed = 5\nsample.seed = 5' ] || fail "order"
+[ "$(cat "$work/out")" = $'sample.seed = 0\nsample.seed = 5\nsample.seed = 5' ] || fail "lines and files do not run in order"
 err "^$work/b:2: unknown command '/nosuch'"
 run 1 -c '/version' -c '/nosuch' -c '/version'
 err "^-c:2: unknown command"

@@ -19,7 +19,7 @@ wait_for 'ffn.approx = hadamard'
 shown 'ffn.calibration = .*demo/model/methods/ffn.safetensors' || fail 'Alt-3 loads no calibration'
 keys M-4
 wait_for 'ira.on = on'
-shown 'NORM *CAPA 25% @3 *FFN auto *IRA *ADAPTER' || fail 'the badges of four methods'
+shown 'NORM *CAPA 25% @3 *FFN auto *IRA *ADAPTER' || fail 'the badges of the four methods are missing'
 line '/set adapter.when pictures'
 wait_for 'IRA *ADAPTER pictures'
 line '/set adapter.when always'
