@@ -44,8 +44,8 @@ int labels_make(struct labels *l, const struct message *messages, size_t count,
     if (end_token >= vocab)
         return err_set(
             err,
-            "the token that ends answers (%d, \"eos_token_id\") is not among the model's "
-            "%lld",
+            "the token that ends answers (%d, \"eos_token_id\") is not one of the model's "
+            "%lld tokens",
             end_token, (long long)vocab);
     if (model_prompt(m, s, false, &options, err) < 0 ||
         prompt_answers(messages, count, pictures, picture_count, m->tokenizer, &options, rows,

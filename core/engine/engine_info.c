@@ -116,8 +116,7 @@ static void show_model(const struct engine *e, const char *unknown)
     if (model_has_vision(m)) add_vision(&t, m);
     table_row(&t,
               "decoder|%d layers, width %" PRId64 ", %" PRId64 " heads, %" PRId64
-              " key-value heads, ffn "
-              "%" PRId64 "%s",
+              " key-value heads, ffn %" PRId64 "%s",
               d->layers, d->hidden, d->heads, d->kv_heads, d->ffn, d->tied ? ", tied head" : "");
     table_row(&t, "vocabulary|%" PRId64, (int64_t)d->vocab);
     table_row(&t, "positions|%" PRId64, (int64_t)d->max_positions);

@@ -640,8 +640,8 @@ static int add_word(struct preset_values *v, const char *word, const struct prop
         if (!strchr(word, '='))
             return err_set(
                 err,
-                "'%s' is neither a setting (KEY=VALUE, @PRESET, off, now) nor the folder "
-                "of an adapter or model",
+                "'%s' is neither a setting (KEY=VALUE, @PRESET, off, now) nor the folder of an "
+                "adapter or model",
                 word);
         if (!strchr(word, '{')) return preset_add_word(v, word, err);
         return m ? preset_read_text(v, word, m, err) : 0;

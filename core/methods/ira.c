@@ -473,9 +473,9 @@ static void ira_report(void *state, const struct method_reporter *to)
     if (!count || x->warned || x->share < fmax(x->warmup, least) || kl / count > collapsed) return;
     x->warned = true;
     char *text =
-        xasprintf("IRA has collapsed: after the warm-up of ira.beta its KL divergence is "
-                  "%.2g nats per token and head, so posterior and prior are the same: raise "
-                  "train.lr.ira, lower ira.beta, or train longer",
+        xasprintf("IRA has collapsed: after the warm-up of ira.beta its KL divergence is %.2g nats "
+                  "per token and head, so posterior and prior are the same: raise train.lr.ira, "
+                  "lower ira.beta, or train longer",
                   kl / count);
     to->warn(to->self, text);
     free(text);

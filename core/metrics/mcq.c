@@ -271,8 +271,7 @@ const struct metric metric_mmmu_cot_vlmevalkit = {
     .name = "mmmu-cot-vlmevalkit",
     .help = "Multiple choice as VLMEvalKit scores MMMU-Pro with chain of thought, without a judge.",
     .rule = "the only capital letter in the last line \"Answer: ...\"; else as mmmu-vlmevalkit, "
-            "applied "
-            "to the text after that \"Answer:\", or to the whole answer",
+            "applied to the text after that \"Answer:\", or to the whole answer",
     .suite = SUITE_VLMEVALKIT,
     .loses = true,
     .clean = take_last_line,

@@ -427,8 +427,7 @@ static const struct paper_table tables[] = {
       .title = "scores of five sets of trained parameters",
       .needs =
           "--model: a joined model (vlmsh new --encoder clip --decoder vicuna --linear OUT), "
-          "--data "
-          "STAGE1.json,STAGE2.json,SET:FILE (CC3M, LLaVA's 80K, and a value of "
+          "--data STAGE1.json,STAGE2.json,SET:FILE (CC3M, LLaVA's 80K, and a value of "
           "train.validation such as flickr30k:FILE, which chooses the rates), --sets with MME, "
           "VQAv2, COCO, Flickr30k, POPE",
       .variants = models,
@@ -541,9 +540,8 @@ static const struct paper_table tables[] = {
       .demo = PAPER_DEMO_START GRADIENTS("", "4e-4", "${OUT}/train/lessons.json", "4"),
       .claims = gradient_claims,
       .note = "The figures print no numbers; our values are means over training, at the same "
-              "learning rate "
-              "for both sets of weights. With --demo, layers 4 and 6 of 8 (counted from 0) "
-              "correspond to the 11th and the 21st of 32." },
+              "learning rate for both sets of weights. With --demo, layers 4 and 6 of 8 (counted "
+              "from 0) correspond to the 11th and the 21st of 32." },
     { .name = "tuned",
       .title = "norm tuning at its own learning rates beside LoRA, rsLoRA and full tuning, three "
                "seeds",

@@ -339,8 +339,7 @@ static const struct paper_table tables[] = {
               LEARNED("Our Init", "text"),
       .claims = learned_claims,
       .note = "With the paper's initialisation, the gain starts at T*/sqrt(D), where T* is the "
-              "mean norm "
-              "of the text embeddings: it differs between models." },
+              "mean norm of the text embeddings: it differs between models." },
     { .name = "figure2",
       .title = "cosine between the states of consecutive layers, for visual tokens and text",
       .needs = "--data with pictures",

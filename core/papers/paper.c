@@ -26,9 +26,8 @@ const char paper_rule[] =
     "A claim is shown if the 95% interval of its difference lies on the paper's side of 0 (or of "
     "the margin that the claim names), opposite if it lies on the other side, else open; "
     "measurements without intervals are judged by their sign. The table is shown if all claims "
-    "are, opposite if "
-    "none is shown and one is opposite, not measurable if all are open or without numbers, else "
-    "partly.";
+    "are, opposite if none is shown and one is opposite, not measurable if all are open or without "
+    "numbers, else partly.";
 
 const struct paper *paper_find(const char *name, struct err *err)
 {

@@ -144,8 +144,8 @@ static const struct result_kind contribution_results[] = {
 const struct probe probe_contribution = {
     .name = "contribution",
     .also = "heatmap map capa relevance measure probe",
-    .usage = "/contribution [--layer K] [--token answer|each|last|N|row:N] "
-             "[--picture I] [--film FILE.gif]" PROBE_USAGE,
+    .usage = "/contribution [--layer K] [--token answer|each|last|N|row:N] [--picture I] "
+             "[--film FILE.gif]" PROBE_USAGE,
     .help = "Contribution of each visual token to a query (CAPA), and means by layer and modality.",
     .details =
         "The map shows the contribution in one layer (default: the middle one) to one query\n"

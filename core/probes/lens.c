@@ -413,8 +413,7 @@ const struct probe probe_lens = {
     .also = "logit lens words layers predict unembed vocabulary measure probe",
     .usage =
         "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--tuned | --nearest] "
-        "[--picture I] "
-        "[--objects FILE [--boxes]]" PROBE_USAGE,
+        "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
     .help =
         "Words that each layer would predict at a position, also over the picture (logit lens).",
     .details =

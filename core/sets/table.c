@@ -277,8 +277,7 @@ const struct eval_set eval_sets[] = {
                   MARKS_ARE_PICTURES, .after = "\n" PRO_LETTER },
                 { "official-cot", prompt_lettered,
                   "question, \"A. ...\", \"Answer the preceding multiple choice question. ... "
-                  "Think "
-                  "step by step before answering.\"",
+                  "Think step by step before answering.\"",
                   PRO_TOKENS, "mmmu-pro", NULL, "mmmu-pro/evaluate.py of MMMU", LOST_NONE,
                   MARKS_ARE_PICTURES,
                   .after =
@@ -379,8 +378,7 @@ const struct eval_set eval_sets[] = {
                             "additional information.\n" },
                 { "vlmevalkit", prompt_embspatial_vlmevalkit,
                   "\"Question:\", \"Options:\", \"A: ...\", \"Give me the answer letter directly. "
-                  "The "
-                  "best answer is:\"",
+                  "The best answer is:\"",
                   VLMEVALKIT_TOKENS, "embspatial-vlmevalkit", NULL, "dataset/embspatialbench.py",
                   .after = "\nGive me the answer letter directly. The best answer is:" } } },
     { .name = "seed2-plus",
@@ -426,22 +424,19 @@ const struct eval_set eval_sets[] = {
                 { "lmms-eval", prompt_raw, "\"First please perform reasoning, ...\", question",
                   1024, "mmvet", NULL, "tasks/mmvet/mmvet.yaml",
                   .before = "First please perform reasoning, and think step by step to provide "
-                            "best "
-                            "answer to the following question: \n\n" },
+                            "best answer to the following question: \n\n" },
                 { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS, "mmvet", NULL,
                   "dataset/image_vqa.py" } } },
     { .name = "refcoco",
       .hub = "val",
       .title = "RefCOCO, RefCOCO+, RefCOCOg: boxes of objects that expressions describe",
       .files = "val-*.parquet, testA-*.parquet ... (one question per expression), RefCOCO.tsv, "
-               "Qwen-VL's "
-               "refcoco_val.jsonl",
+               "Qwen-VL's refcoco_val.jsonl",
       .boxes = true,
       .kind = "category",
       .ways = { { "lmms-eval", prompt_raw,
                   "\"Bounding box coordinates are specified in the format (top-left x, ...) ...: "
-                  "\", "
-                  "the expression",
+                  "\", the expression",
                   LMMS_EVAL_TOKENS, "box-lmms-eval", NULL, "tasks/refcoco/utils_rec.py",
                   .before = BOX_WORDS },
                 { "vlmevalkit", prompt_raw, "the question alone", VLMEVALKIT_TOKENS,
@@ -551,8 +546,7 @@ const struct eval_set eval_sets[] = {
                   "box-vlmevalkit", NULL, "dataset/refcoco.py" },
                 { "lmms-eval", prompt_raw,
                   "\"Bounding box coordinates are specified in the format (top-left x, ...) ...: "
-                  "\", "
-                  "the question",
+                  "\", the question",
                   LMMS_EVAL_TOKENS, "box-lmms-eval", NULL, "tasks/refcoco/utils_rec.py",
                   .before = BOX_WORDS } } },
     { 0 },

@@ -320,8 +320,8 @@ static int check_formers(const struct model *m, const struct selection *chosen,
         if (settings_real(s, "adapter.scale") != 1)
             return err_set(
                 err,
-                "the adapter's LoRA is applied with adapter.scale %s, which would become "
-                "part of the result: /set adapter.scale 1, or merge the adapter first",
+                "the adapter's LoRA is applied with adapter.scale %s, which would become part of "
+                "the result: /set adapter.scale 1, or merge the adapter first",
                 settings_text(s, "adapter.scale"));
         if (chosen->item[i].rank && check_former(w, &chosen->item[i], s, err) < 0) return -1;
     }

@@ -46,8 +46,8 @@ int sft_sets_read(struct sft_sets *sets, const struct settings *s, struct err *e
     if (!names_sets(settings_text(s, "train.validation"))) return 0;
     if (!settings_is(s, "train.score", "auto"))
         return err_set(err,
-                       "train.score %s: evaluation sets have their own rules; /set "
-                       "train.score auto",
+                       "train.score %s: evaluation sets have their own rules; /set train.score "
+                       "auto",
                        settings_text(s, "train.score"));
     char *rest = NULL;
     int status = 0;

@@ -304,8 +304,8 @@ static int run(struct checkup *c, struct err *err)
 
 const struct checkup_check check_inside = {
     .name = "inside",
-    .shows = "Pictures inside the model: norms, sinks, contribution, attention and "
-             "curvature by layer.",
+    .shows = "Pictures inside the model: norms, sinks, contribution, attention and curvature by "
+             "layer.",
     .sees = true,
     .cost = { .prompts = 24, .tokens = 72, .encodes = 12 },
     .quick = { .prompts = 8, .tokens = 24, .encodes = 4 },
