@@ -6,12 +6,12 @@
 //   int status = grid_run(&g, &compare_plan, &err);
 //   compared_data_release(&w.result);
 //
-// The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each answer
-// that the first generates is then fed to the second, as in core/eval/compare.h. Differences are
-// paired: for every metric, the mean over the questions that both sides scored, with a 95%
-// bootstrap interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th
-// and 97.5th percentile). For metrics whose scores are only 0 or 1, also computes
-// McNemar's exact test on the questions where the sides disagree.
+// The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each answer that
+// the first generates is then fed to the second, as in core/eval/compare.h. Differences are paired:
+// for every metric, the mean over the questions that both sides scored, with a 95% bootstrap
+// interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th and 97.5th
+// percentile). For metrics whose scores are only 0 or 1, also computes McNemar's exact test on the
+// questions where the sides disagree.
 #ifndef CORE_EVAL_COMPARE_DATA_H
 #define CORE_EVAL_COMPARE_DATA_H
 

@@ -57,8 +57,7 @@ struct evaluate_options {
         { "--metric", "M",                                                                        \
           "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "     \
           "metrics lists them. loglik: if the reference names one of the \"choices\" by number "  \
-          "or "                                                                                   \
-          "letter, the prompt lists the choices as \"A. ...\" and ends with \"Answer:\", and "    \
+          "or letter, the prompt lists the choices as \"A. ...\" and ends with \"Answer:\", and " \
           "the letters are ranked (MMLU)",                                                        \
           .take = evaluate_take_metric },                                                         \
         { "--limit",                                                                              \

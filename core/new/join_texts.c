@@ -1,7 +1,7 @@
 // core/new/join_texts.c -- config, tokenizer and chat template of a joined model.
 //
-// transformers passes messages to a template as parts, but a language model's
-// own template expects texts. So this file adds a prefix that joins the parts.
+// transformers passes messages to a template as parts, but a language model's own template expects
+// texts. So this file adds a prefix that joins the parts.
 #include "core/new/join_parts.h"
 
 #include <math.h>

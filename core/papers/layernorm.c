@@ -74,10 +74,9 @@ static const char scores[] =
     "/reset train.validation\n" \
     "/reset train.score\n"      \
     "/reset train.eval_every\n"
-#define DEMO_NOTE                                                                             \
-    "The paper chooses each rate among 11 by CIDEr on Flickr30k, and so does the plan; with " \
-    "--demo "                                                                                 \
-    "among 3 (2e-2, 2e-3, 4e-4), by CIDEr on 40 captions of another world. "
+#define DEMO_NOTE                                                                              \
+    "The paper chooses each rate from 11 by CIDEr on Flickr30k, and so does the plan; --demo " \
+    "chooses from 3 (2e-2, 2e-3, 4e-4), by CIDEr on 40 captions of another world. "
 #define START                                  \
     "/reset all\n"                             \
     "/load ${MODEL}\n"                         \

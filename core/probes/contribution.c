@@ -1,6 +1,6 @@
-// core/probes/contribution.c -- attention contribution (CAPA's paper): the norm of
-// each token's addition to the residual stream of a query, as a map, and its mean by layer and
-// modality (Fig. 9).
+// core/probes/contribution.c -- attention contribution (CAPA's paper): the norm of each token's
+// addition to the residual stream of a query, as a map, and its mean by layer and modality (Fig.
+// 9).
 //
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
 //

@@ -1,6 +1,6 @@
-// core/probes/curvature.c -- curvature of the visual token trajectory (IRA's paper,
-// Figs. 3 and 7): the mean angle between u_k and u_{k+1}, where u_k = h_{k+1} - h_k; this angle
-// minus that of layer 0; and V, the total change in the angle over the layers.
+// core/probes/curvature.c -- curvature of the visual token trajectory (IRA's paper, Figs. 3 and 7):
+// the mean angle between u_k and u_{k+1}, where u_k = h_{k+1} - h_k; this angle minus that of layer
+// 0; and V, the total change in the angle over the layers.
 #include "core/probes/curvature.h"
 
 #include <math.h>
