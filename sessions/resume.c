@@ -84,7 +84,7 @@ static const char *saved_value(const struct saved *saved, const char *key)
     return NULL;
 }
 
-// Restores the session's precision; replaces `auto` by the precision that it resolved to then.
+// Restores the session's precision; replaces `auto` with the precision that it resolved to then.
 static void restore_arithmetic(struct engine *e, const struct saved *saved)
 {
     const struct saved_entry *model = last_model(saved);

@@ -85,7 +85,7 @@ static bool inside(struct area area, int x, int y)
     return x >= 0 && y >= 0 && x < area.width && y < area.height;
 }
 
-// Replaces the other half of a wide character by a space when one half is overwritten.
+// Replaces the other half of a wide character with a space when one half is overwritten.
 static void unlink_halves(const struct canvas *c, int x, int y, int width)
 {
     struct cell *first = canvas_at(c, x, y), *before = canvas_at(c, x - 1, y);

@@ -196,7 +196,7 @@ void guard_again(void)
 
 // --- keys that would abort -----------------------------------------------------------------------
 
-// Rings the bell: without it, vi mode would go on as if only ESC had been typed.
+// Rings the bell: without it, vi mode would continue as if only ESC had been typed.
 static int do_nothing(int count, int key)
 {
     rl_ding();

@@ -482,7 +482,7 @@ void json_schema(FILE *out)
 {
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    cJSON_AddStringToObject(o, "title", "Events of vlmsh --json, one a line");
+    cJSON_AddStringToObject(o, "title", "Events of vlmsh --json, one per line");
     cJSON *any = cJSON_AddArrayToObject(o, "oneOf");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i].name) cJSON_AddItemToArray(any, schema_of(&kinds[i]));

@@ -49,7 +49,7 @@ int lines_status(const struct lines *l, int status)
     if (signals_terminated()) return 128 + signals_terminated();
     if (l->script && signals_interrupted()) return STATUS_INTERRUPTED;
     if (!ferror(l->output)) return status;
-    if (l->why != EPIPE) // a closed pipe is no error
+    if (l->why != EPIPE) // a closed pipe is not an error
         text_printf(stderr, "vlmsh: cannot write the output: %s\n", strerror(l->why));
     return STATUS_FAILED;
 }
@@ -186,7 +186,7 @@ int lines_script(struct lines *l)
 
 static const char zero_byte[] = "the line contains a zero byte";
 
-// Runs {"id": ..., "line": "..."}: a line whose events carry its id. False: the line is no such
+// Runs {"id": ..., "line": "..."}: a line whose events carry its id. False: the line is not such an
 // object.
 static bool run_request(struct lines *l, const char *line, const char *where)
 {

@@ -78,7 +78,7 @@ static bool closes(const char *s, size_t after, size_t end, char mark, size_t co
     const char last = s[after - count - 1], next = after < end ? s[after] : ' ';
     if (mark == '`' || (mark == '$' && count > 1)) return true;
     if (is_blank(last)) return false;
-    if (mark == '$') return !isdigit((unsigned char)next); // "$5 or $6" is no math
+    if (mark == '$') return !isdigit((unsigned char)next); // "$5 or $6" is not math
     return mark == '*' ? !isalnum((unsigned char)next) : !is_word(next);
 }
 
@@ -205,7 +205,7 @@ static void spans(struct markdown *m, size_t at, size_t end, enum style style, i
         }
         if (s[at] == '$') next = dollar_math(s, at, end, no_dollars);
         if (s[at] == '\\') next = latex_math(s, at, end, no_latex);
-        if (next > at) { // in math, stars, underscores and backslashes are no marks
+        if (next > at) { // in math, stars, underscores and backslashes are not marks
             put_source(m, at, next, style);
             at = next;
             continue;

@@ -368,7 +368,7 @@ static void toggle_reasoning(struct view *v)
     size_t last = c->count;
     while (last > 0 && c->entries[last - 1].kind != ENTRY_REASONING) last--;
     if (!last) {
-        view_hint(v, "no answer here has a reasoning");
+        view_hint(v, "no answer here has reasoning");
         return;
     }
     if (!c->entries[last - 1].open)

@@ -88,7 +88,7 @@ static int draw_names(const struct series *s, struct canvas *c, struct area area
 {
     struct buf left = { 0 };
     const struct result_table t = as_table(s);
-    bool others = false; // some columns have another unit
+    bool others = false; // some columns have a different unit
     int x = canvas_printf(c, area, 0, 0, STYLE_TITLE, "%s", s->name) + 2;
     for (int k = 0; k < count; k++)
         x = canvas_text(c, area, x, 0, (enum style)(STYLE_CURVE1 + k), s->columns[columns[k]]) + 2;

@@ -12,9 +12,9 @@ static int ink_on(int paper)
 
 // --- eight colours -------------------------------------------------------------------------------
 
-// Replaces grey ink by the terminal's default, grey paper by reverse video, and other colours by
-// their hue; on coloured paper, ink is black or white. Black paper stays black, because reverse
-// video would invert all text of a black theme.
+// Replaces grey ink with the terminal's default, grey paper with reverse video, and other colours
+// with their hue; on coloured paper, ink is black or white. Black paper stays black, because
+// reverse video would invert all text of a black theme.
 static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));

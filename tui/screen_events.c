@@ -228,7 +228,7 @@ static struct news *copy_event(const struct event *from)
     return n;
 }
 
-// Loading reports progress for every tensor; ten reports a second are enough.
+// Loading reports progress for every tensor; ten reports per second are enough.
 static bool too_often(struct news_queue *q, const struct event *e)
 {
     if (e->kind != EVENT_PROGRESS || e->progress->step >= e->progress->steps) return false;

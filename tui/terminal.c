@@ -392,7 +392,7 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
     return true;
 }
 
-// Writes a cell; replaces its character by question marks if the C library assigns it another
+// Writes a cell; replaces its character with question marks if the C library assigns it a different
 // width.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)

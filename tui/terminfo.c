@@ -1,5 +1,5 @@
-// tui/terminfo.c -- copies the terminal's description, because readline replaces the loaded one by
-// another.
+// tui/terminfo.c -- copies the terminal's description, because readline replaces the loaded one
+// with another.
 #include "tui/terminfo.h"
 
 #include <curses.h>

@@ -18,7 +18,7 @@ struct watcher {
     char *db;
     const struct draft_owner *owner;
     struct store *store;
-    pthread_t thread, previewer; // decoding may take long, and reading a file may block forever
+    pthread_t thread, previewer; // previews have their own thread: reading a file may block
     pthread_mutex_t mutex;
     pthread_cond_t wake, wake_previewer;
     bool stop;
