@@ -33,7 +33,7 @@ void draft_owner_end(struct draft_owner *o)
     *o = (struct draft_owner){ .fd = -1 };
 }
 
-// These locks belong to the open file, so F_OFD_GETLK does not report our own.
+// These locks belong to the open file, so F_OFD_GETLK does not report those of this process.
 static bool is_alive(const struct draft_owner *o, int64_t id)
 {
     struct flock lock = byte_of(id, F_WRLCK);

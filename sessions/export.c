@@ -36,13 +36,13 @@ static int finish_file(int fd, const char *path, int status, struct err *err)
     return status;
 }
 
-int export_folder(const struct exporting *x, struct err *err)
+int export_folder(const struct session_export *x, struct err *err)
 {
     if (mkdir(x->folder, 0777) == 0 || errno == EEXIST) return 0;
     return err_set(err, "cannot create the folder '%s': %s", x->folder, strerror(errno));
 }
 
-char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
+char *export_beside(struct session_export *x, const char *name, const void *bytes, size_t size,
                     struct err *err)
 {
     if (export_folder(x, err) < 0) return NULL;
@@ -69,7 +69,7 @@ char *export_beside(struct exporting *x, const char *name, const void *bytes, si
     return NULL;
 }
 
-char *export_picture(struct exporting *x, int picture, struct err *err)
+char *export_picture(struct session_export *x, int picture, struct err *err)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
     const bool named = text_bad_byte(p->path, strlen(p->path)) == strlen(p->path);
@@ -91,7 +91,7 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
 {
     char *real = realpath(path, NULL);
     if (!real) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    struct exporting x = { .store = s, .saved = saved };
+    struct session_export x = { .store = s, .saved = saved };
     x.folder = xasprintf("%s.files", real);
     int status = text_ends(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
     // Sessions of older versions, and paths, may hold bytes that are not UTF-8.

@@ -101,7 +101,7 @@ int store_unlock(struct store *s, int status, struct err *err);
 
 // --- schema.c ------------------------------------------------------------------------------------
 
-// Checks that our tables and indexes match the schema of the file's version, without additions.
+// Checks that vlmsh's tables and indexes match the schema of the file's version, without additions.
 int store_check_schema(sqlite3 *db, const char *path, struct err *err);
 
 // --- turns.c -------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, si
 
 // --- export.c, script.c, transcript.c ------------------------------------------------------------
 
-struct exporting {
+struct session_export {
     struct store *store;
     const struct saved *saved;
     char *folder; // of files beside the export
@@ -196,15 +196,15 @@ struct exporting {
 
 // Writes a stored picture to a file beside the export and returns the file's absolute path; for a
 // picture that is not stored, returns its original path. NULL on error.
-char *export_picture(struct exporting *x, int picture, struct err *err);
+char *export_picture(struct session_export *x, int picture, struct err *err);
 // Writes a file beside the export, named by its hash and `name`; returns its absolute path, or
 // NULL.
-char *export_beside(struct exporting *x, const char *name, const void *bytes, size_t size,
+char *export_beside(struct session_export *x, const char *name, const void *bytes, size_t size,
                     struct err *err);
-int script_write(struct exporting *x, struct err *err);
-int transcript_write(struct exporting *x, struct err *err);
+int script_write(struct session_export *x, struct err *err);
+int transcript_write(struct session_export *x, struct err *err);
 // Creates the folder of files beside the export.
-int export_folder(const struct exporting *x, struct err *err);
+int export_folder(const struct session_export *x, struct err *err);
 // Appends text as an argument that the command line reads back exactly.
 void script_quote(struct buf *b, const char *text);
 // Returns the line of a command whose words are a JSON array, quoted; the caller frees it. "": the

@@ -17,7 +17,7 @@
 #include "sessions/internal.h"
 
 struct script {
-    struct exporting *x;
+    struct session_export *x;
     struct buf *out;
     cJSON *pending;                     // messages still to be written with /messages, or NULL
     struct settings *session, *written; // values at this point, in the session and in the script
@@ -353,7 +353,7 @@ static int write_message(struct script *r, size_t *i, struct err *err)
     return add_pending(r, &e->message, err);
 }
 
-int script_write(struct exporting *x, struct err *err)
+int script_write(struct session_export *x, struct err *err)
 {
     struct script r = { .x = x,
                         .out = &x->text,

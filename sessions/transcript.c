@@ -23,13 +23,13 @@ static void line(struct buf *b, const char *before, const char *text, const char
 
 // Returns FOLDER/FILE for a file beside the transcript: a relative link, so that both can be moved
 // together. The caller frees it.
-static char *link_beside(const struct exporting *x, const char *path)
+static char *link_beside(const struct session_export *x, const char *path)
 {
     const char *folder = strrchr(x->folder, '/') + 1;
     return first_words(path + (folder - x->folder), 4000);
 }
 
-static void write_picture(struct exporting *x, int picture)
+static void write_picture(struct session_export *x, int picture)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
     char *path = p->stored ? export_picture(x, picture, NULL) : NULL;
@@ -43,7 +43,8 @@ static void write_picture(struct exporting *x, int picture)
 
 // Draws the boxes on a copy of their picture, PATH.files/HASH-boxes.png. Returns its path; NULL:
 // the picture cannot be read.
-static char *draw_boxes(struct exporting *x, int picture, const struct boxes *b, const char *json)
+static char *draw_boxes(struct session_export *x, int picture, const struct boxes *b,
+                        const char *json)
 {
     const struct saved_picture *p = &x->saved->pictures[picture];
     const struct figure_look look = figure_look(NULL);
@@ -69,7 +70,7 @@ static char *draw_boxes(struct exporting *x, int picture, const struct boxes *b,
 }
 
 // Writes the picture with the boxes and points of an answer drawn on it, and below it their list.
-static void write_boxes(struct exporting *x, const struct saved_entry *e, int picture)
+static void write_boxes(struct session_export *x, const struct saved_entry *e, int picture)
 {
     struct boxes b;
     cJSON *list = json_parse(e->boxes, strlen(e->boxes), "boxes", NULL);
@@ -98,7 +99,7 @@ static void write_boxes(struct exporting *x, const struct saved_entry *e, int pi
 }
 
 // *picture: the last one so far, to which the next answer's boxes refer; -1: none.
-static void write_message(struct exporting *x, const struct saved_entry *e, int *picture)
+static void write_message(struct session_export *x, const struct saved_entry *e, int *picture)
 {
     static const char *const titles[ROLE_COUNT] = { "System", "You", "Model", "Token ids" };
     const struct message *m = &e->message;
@@ -138,7 +139,7 @@ static bool is_default(const struct saved_entry *e)
     return row && !strcmp(row->def, e->value);
 }
 
-static void write_command(struct exporting *x, const struct saved_entry *e)
+static void write_command(struct session_export *x, const struct saved_entry *e)
 {
     char *whole = script_command(e->value), *text = first_words(whole, 1000);
     buf_printf(&x->text, "- measured: `%s`%s\n", text,
@@ -147,7 +148,7 @@ static void write_command(struct exporting *x, const struct saved_entry *e)
     free(whole);
 }
 
-int transcript_write(struct exporting *x, struct err *err)
+int transcript_write(struct session_export *x, struct err *err)
 {
     const struct saved *saved = x->saved;
     char *began = time_text(saved->began, "%Y-%m-%d %H:%M");

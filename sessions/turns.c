@@ -255,8 +255,8 @@ static int begin_again(struct store *s, struct position *at, struct err *err)
     return status;
 }
 
-// If another program has changed the session since our last write, continues in a new or copied
-// session and says so in `notice`.
+// If another program has changed the session since the last write by this one, continues in a new
+// or copied session and says so in `notice`.
 static int check_session(struct store *s, struct position *at, struct buf *notice, struct err *err)
 {
     if (!at->session || !store_continues(s)) return 0;

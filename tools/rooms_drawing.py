@@ -130,7 +130,7 @@ def main():
         return 0
     kept = re.search(r"<!-- (.*) -->", open(OUT).read())
     if kept and kept.group(1) == " ".join("%s>%s" % p for p in sorted(routes)): return 0
-    print("%s shows other arrows than the sources have: run tools/rooms_drawing.py" % OUT)
+    print("the arrows of %s differ from those of the sources: run tools/rooms_drawing.py" % OUT)
     return 1
 
 

@@ -57,7 +57,7 @@ struct graphics {
 void graphics_query(struct graphics *g, struct buf *out);
 // Appends only kitty's query, for a second try: tmux may drop the first.
 void graphics_query_kitty(const struct graphics *g, struct buf *out);
-// Reads one reply, a whole escape sequence. False: not a reply to our queries.
+// Reads one reply, a whole escape sequence. False: not a reply to the queries above.
 bool graphics_take_reply(struct graphics *g, const char *reply, size_t length);
 // Queries the terminal `fd` and waits at most `seconds` for its replies; appends keys typed
 // meanwhile to `typed`.

@@ -3,7 +3,7 @@
 //
 //   guard_keys();        // before each line; the user's own key bindings have been read
 //   guard_again();       // after each key
-//   guard_leave();       // before our own code replaces the line with another history entry
+//   guard_leave();       // before code of vlmsh replaces the line with another history entry
 //   guard_restore();     // after a line was sent: restores the text of edited history entries
 #ifndef TUI_GUARD_H
 #define TUI_GUARD_H

@@ -92,7 +92,7 @@ static char **complete(const char *text, int start, int end)
     return matches;
 }
 
-// Quotes a path for our command line, which does not expand "~" in quotes. Readline adds the
+// Quotes a path for vlmsh's input line, which does not expand "~" in quotes. Readline adds the
 // closing quote.
 static char *quote_file(char *name, int match, char *quote)
 {

@@ -390,7 +390,7 @@ static void give_memory_back(void)
 #endif
 }
 
-// Occupies closed standard streams, so that no file gets their numbers and receives our output.
+// Occupies closed standard streams, so that no file gets their numbers and receives vlmsh's output.
 // Reading and writing them still fail.
 static void occupy_standard_streams(void)
 {

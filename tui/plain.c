@@ -461,13 +461,13 @@ static void put_drawing(struct plain *p, const struct event_heatmap *h)
         put_blocks(&b, h, settings_text(p->settings, "screen.map"),
                    text_terminal_columns(p->out.file), true_colour() || said->true_colour);
         begin_lines(p, &p->out);
-        fputs(b.data ? b.data : "", p->out.file); // our own escapes, no untrusted text
+        fputs(b.data ? b.data : "", p->out.file); // vlmsh's own escapes, no untrusted text
         buf_clear(&b);
         put_scale(p, h, &b);
     } else {
         put_shades(&b, h, coloured);
         begin_lines(p, &p->out);
-        fputs(b.data ? b.data : "", p->out.file); // our own escapes, as above
+        fputs(b.data ? b.data : "", p->out.file); // vlmsh's own escapes, as above
         buf_clear(&b);
         buf_printf(&b, "'%c' = %.4g ... '%c' = %.4g%s\n", shades[0], (double)h->min, shades[9],
                    (double)h->max, h->dropped ? "; ' marks dropped tokens" : "");
