@@ -61,8 +61,9 @@ const struct command command_keys = {
     .usage = "/keys",
     .help = "Lists the key bindings of the full screen.",
     .details =
-        "Bindings of 'all' work everywhere, those of 'list' in pickers, all others while the "
-        "panel of that name has the focus. Keys that are not listed are readline's (~/.inputrc).",
+        "Bindings in the context 'all' work everywhere, those in 'list' in pickers, all others "
+        "while the panel of that name has the focus. Keys that are not listed are readline's "
+        "(~/.inputrc).",
     .page = true,
     .run = keys_run,
 };

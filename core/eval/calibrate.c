@@ -41,8 +41,8 @@ const struct option_row calibrate_rows[] = {
     { "DATA", NULL, "the data set", OPTION_TEXT, .at = offsetof(struct options, set.data) },
     { "OUT", NULL, "the file to write", OPTION_TEXT, .at = offsetof(struct options, out) },
     SET_SOURCE_OPTIONS(struct options, set,
-                       "treats the data as the downloaded files of an evaluation set (/help sets), "
-                       "with its prompt"),
+                       "treats the data as the downloaded files of an evaluation set (/help sets) "
+                       "and uses its prompt"),
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of DATA)",
       OPTION_TEXT, .at = offsetof(struct options, set.images) },
     { "--limit", "N",

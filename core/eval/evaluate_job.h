@@ -53,7 +53,7 @@ struct evaluate_options {
 #define EVALUATE_DATA_OPTIONS                                                                     \
     SET_SOURCE_OPTIONS(struct evaluate_options, set,                                              \
                        "treats the data as the downloaded files of an evaluation set (/help "     \
-                       "sets), with its prompt, answer length, rule and totals"),                 \
+                       "sets) and uses its prompt, answer length, rule and totals"),              \
         { "--metric", "M",                                                                        \
           "metric of all samples (default: each sample's \"metric\", otherwise loss); /help "     \
           "metrics lists them. loglik: if the reference names one of the \"choices\" by number "  \

@@ -418,7 +418,7 @@ const struct probe probe_faithful = {
     .details =
         "Scores the maps of /attribute (all kinds, or those in --by) against a random map and the\n"
         "object itself. With --others DIR, also scores each map corrected for sinks.\n"
-        "  pointing          share of the cell with the largest value that the object covers\n"
+        "  pointing          how much of the cell with the largest value the object covers\n"
         "  soft Dice, AUC    overlap with the object; probability that a point on it ranks above\n"
         "                    one outside it\n"
         "  deletion          area under the answer's probability while the baseline replaces\n"
@@ -426,7 +426,7 @@ const struct probe probe_faithful = {
         "  insertion         the same while visual tokens replace the baseline; larger is better\n"
         "  rank correlation  of the map with the map of a model with shuffled weights in all\n"
         "                    layers; above 0.5 the map is rejected\n"
-        "With --data, the object is what a sample's text names; faithful.interval (--csv) has 95%\n"
+        "With --data, a sample's text names the object; faithful.interval (--csv) has 95%\n"
         "intervals of the means." PROBE_DETAILS,
     .results = faithful_results,
     .pictures = true,

@@ -34,9 +34,8 @@ const struct setting prune_settings[] = {
       .def = "auto",
       .choices = places,
       .stale = STALE_SEEN,
-      .help = "Layers after which visual tokens are pruned; auto is the transition layer (of "
-              "phases.calibration, otherwise of the paper, or by depth), input is before the first "
-              "layer." },
+      .help = "Layers after which visual tokens are pruned; auto is the transition layer (from "
+              "phases.calibration, the paper or the depth), input prunes before the first layer." },
     { .key = "prune.keep",
       .type = SETTING_REALS,
       .max = 1,

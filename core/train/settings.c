@@ -215,9 +215,10 @@ const struct setting train_settings[] = {
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_TRAINING,
-      .help = "Prunes visual tokens in training and validation, as prune.* selects (prune.score "
-              "off: contribution); the query is the row before the last answer. Samples are "
-              "computed one by one, which is slower." },
+      .help =
+          "Prunes visual tokens in training and validation, as prune.* selects (by contribution if "
+          "prune.score is off); the query is the row before the last answer. Samples are "
+          "computed one by one, which is slower." },
     { .key = "train.filter",
       .type = SETTING_TEXT,
       .def = "none",
