@@ -51,7 +51,7 @@ struct checkpoint {
     const struct load_progress *progress; // receives the progress of unpacking; NULL: none
     // Set by checkpoint_identify (core/files/checkpoint_identity.c), empty until then.
     char fingerprint[HASH_HEX]; // of everything that affects answers
-    char weights[HASH_HEX];     // of config.json and the weights alone
+    char weights[HASH_HEX];     // of config.json, quantize_config.json and the weights alone
     char *files;                // "config.json@3f2a61d0c4e7 ...": names and hashes, for messages
     char *identity;             // "FINGERPRINT FILES", for records with a single field
     char earlier[HASH_HEX];     // the fingerprint as earlier versions computed it; "": not computed
@@ -154,8 +154,8 @@ const struct safetensor *checkpoint_find(const struct checkpoint *c, const char 
 // Marks as read a tensor that need not be bound (the second copy of a tied head).
 void checkpoint_mark_read(const struct checkpoint *c, const char *name);
 // Fills *t with the named tensor in place (mapped), after checking rank, shape (-1 = any) and dtype
-// (f32, f16 or bf16). Unaligned data is copied into `arena`; a quantised matrix is unpacked there.
-// arena NULL: only the shape is needed.
+// (f32, f16, bf16 or blocks). The data is copied into `arena` if it is not aligned or the device
+// has its own memory; a quantised matrix is unpacked there. arena NULL: only the shape is needed.
 int checkpoint_tensor(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
 // Like checkpoint_tensor, for a matrix inside a tensor [parts, rows, columns]: `count` rows of part

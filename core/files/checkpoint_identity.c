@@ -1,12 +1,13 @@
 // core/files/checkpoint_identity.c -- one hash over all files of a model that affect its answers.
 //
 //   fingerprint   over the names and hashes of all these files
-//   weights       over config.json and the weights alone, to identify weights converted from them
+//   weights       over config.json, quantize_config.json and the weights alone, to identify weights
+//                 converted from them
 //   files         "config.json@3f2a61d0c4e7 ... model.safetensors@...": shows which file differs
 // Only files that vlmsh reads count; a tokenizer.model beside a tokenizer.json does not.
 //
-// Small files are hashed when the folder is opened. A thread reads large files whose hashes are not
-// cached; the first caller that needs the hash stops the thread and reads the rest.
+// Small files are hashed at once. In the background, a thread reads large files whose hashes are
+// not cached; the first caller that needs the hash stops the thread and reads the rest.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -2,9 +2,9 @@
 //
 //   char hex[HASH_HEX];
 //   if (content_hash(path, &progress, hex, &err) < 0) ...    // reads the file, or its cached hash
-// Caches hashes of files above 1 MB in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes), one
-// small file each, with size, times of change, device and inode, so that an unchanged file is not
-// read again. The hash detects damage and edits, not forgery.
+// Caches hashes of files of 1 MB or more in $XDG_CACHE_HOME/vlmsh/hashes (~/.cache/vlmsh/hashes),
+// one small file each, with size, times of change, device and inode, so that an unchanged file is
+// not read again. The hash detects damage and edits, not forgery.
 #ifndef CORE_FILES_CONTENT_H
 #define CORE_FILES_CONTENT_H
 
@@ -44,7 +44,7 @@ void content_end(struct content *c);
 int content_hash_uncached(const char *path, const struct load_progress *progress,
                           char hex[HASH_HEX], struct err *err);
 // Like content_hash_uncached, for a file that contains its own hash at `at`, near its beginning:
-// hashes zeros in place of that hash.
+// hashes the character 0 in place of each digit of that hash.
 int content_hash_blank(const char *path, uint64_t at, const struct load_progress *progress,
                        char hex[HASH_HEX], struct err *err);
 // Hashes bytes in memory as if they were a file.
