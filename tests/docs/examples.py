@@ -24,7 +24,7 @@ MASKS = [
     (r"\bcpu \([^)]*\)", "cpu"),  # its instructions and threads
     (r"\b(arithmetic|in) +(bf16|f32)\b( \(compute[^)]*\))?", r"\1 ARITHMETIC"),
     (r"\b\d+(\.\d+)?(e-?\d+)?/s\b", "N/s"),
-    (r"\b\d+(\.\d+)?(e-?\d+)? (s|ms|a second|MB are free)\b", r"N \3"),
+    (r"\b\d+(\.\d+)?(e-?\d+)? (s|ms|per second|MB are free)\b", r"N \3"),
     (r'("\w+_s"):[\d.e+-]+', r"\1:N"),
     (r", \d+ of \d+ drafts accepted", ""),  # the number of drafts depends on the instruction set, too
     (r'("drafted"|"accepted"):\d+', r"\1:N"),
