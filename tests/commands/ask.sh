@@ -329,7 +329,7 @@ $work/big.jsonl  1      8
 '$work/mixed.jsonl': 8 samples
 > /eval $work/big.jsonl --metric exact --answers $work/given.jsonl --here
 [evaluation]
-what        value
+name        value
 answers     $work/given.jsonl
 metric      exact
 rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count; number words up to ten become digits)
@@ -364,7 +364,7 @@ session "joined" $llava <<E
 > /set sample.ignore_eos on
 > /eval $work/vqa/q.json --set vqav2 --answers $work/vqa/given.json --here
 [evaluation]
-what           value
+name           value
 answers        $work/vqa/given.json
 set            vqav2
 as             llava

@@ -192,7 +192,7 @@ job 2: train started (/job 2, /wait 2)
 job 2 (train) is done: loss ... after 1 step; adapter in '$work/marked'; skipped: 1 of 4 samples, the first: #3: no answer: every answer is empty or excluded from training; not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
 > /eval $work/marked.jsonl --metric exact --here
 [evaluation]
-what        value
+name        value
 metric      exact
 rule        the whole answer equals the reference after VQA normalisation (case, punctuation and articles do not count; number words up to ten become digits)
 ...
@@ -234,7 +234,7 @@ all   trained  24   24      24    24   24
 '$work/boxes.jsonl': 1 of 1 samples are usable for training; 0 picture files
 > /eval $work/boxes.jsonl --metric loss --here
 [evaluation]
-what        value
+name        value
 metric      loss
 rule        generates nothing; mean of -log p over the trained tokens of a sample (natural logarithm, including the end of each answer), then over samples
 ...
@@ -255,7 +255,7 @@ all   trained  70   70      70    70   70
 '$work/boxes.jsonl': 1 of 1 samples are usable for training; 0 picture files
 > /eval $work/boxes.jsonl --metric loss --here
 [evaluation]
-what        value
+name        value
 metric      loss
 rule        generates nothing; mean of -log p over the trained tokens of a sample (natural logarithm, including the end of each answer), then over samples
 ...

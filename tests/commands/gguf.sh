@@ -144,7 +144,7 @@ loaded '$work/see/m.gguf': llama, 0.2044 million parameters, text only, N s
 loaded '$work/see/m.gguf::$work/apart/eyes.gguf': llava, 0.2334 million parameters, with vision, N s
 > /info
 [model]
-what            value
+field           value
 family          llava
 architecture    LlavaForConditionalGeneration
 file            $work/see/m.gguf
@@ -262,7 +262,7 @@ loaded '$work/parts/': llama, 0.1844 million parameters, text only, N s
 loaded 'org/small': llava-next, 0.1305 million parameters, with vision, N s
 > /info
 [model]
-what            value
+field           value
 family          llava-next
 architecture    LlavaNextForConditionalGeneration
 file            $work/hub/models--org--small/snapshots/1/m.gguf

@@ -54,7 +54,7 @@ E
 session "one job" <<E
 > /job 1
 [job]
-what       value
+field      value
 job        1
 kind       unheard
 state      done

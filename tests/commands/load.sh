@@ -195,7 +195,7 @@ session "LLaVA-1.5 without a template" $work/cut <<E
 > /info
 the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): that of its family, 'vicuna', is used; /set chat.template NAME chooses another one (see /help templates)
 [model]
-what            value
+field           value
 family          llava
 architecture    LlavaForConditionalGeneration
 folder          $work/cut
@@ -240,7 +240,7 @@ session "no preprocessor" $work/cut <<E
 the folder has no preprocessor_config.json: pictures are preprocessed with the defaults of the family qwen2_5_vl (resized to 3136 to 1003520 pixels, mean 0.481455 0.457828 0.408211, deviation 0.26863 0.261303 0.275777), which may differ from training
 the folder has no tokenizer_config.json: special tokens are those of its other files, and the defaults of the tokenizer's class
 [model]
-what            value
+field           value
 family          qwen2_5_vl
 architecture    Qwen2_5_VLForConditionalGeneration
 folder          $work/cut
@@ -261,7 +261,7 @@ E
 session "nothing is missing" $llava <<E
 > /info
 [model]
-what            value
+field           value
 family          llava
 architecture    LlavaForConditionalGeneration
 folder          tests/goldens/llava-1.5

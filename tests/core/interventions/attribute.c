@@ -478,7 +478,7 @@ static void bad_requests_are_refused(void **state)
     must(engine_set(g.engine, "prune.layer", "0", &err), &err);
     must(engine_set(g.engine, "prune.keep", "0.3", &err), &err);
     o.by = "integrated";
-    fails(&g, &o, "pruning keeps other tokens");
+    fails(&g, &o, "pruning keeps different tokens");
     must(engine_set(g.engine, "prune.score", "uniform", &err), &err);
     o.by = "all";
     run_probe(&g, &probe_attribute, &o, &r);
