@@ -38,6 +38,18 @@ struct adamw_step {
     int64_t step;
 };
 
+// Inputs of the gated delta rule, all f32: x[N, 2*Hk*dk + Hv*dv], a[N,Hv], b[N,Hv], log_a[Hv],
+// bias[Hv].
+struct delta_inputs {
+    const struct tensor *x, *a, *b, *log_a, *bias;
+    int64_t key_heads; // Hk
+};
+
+// Their gradients; NULL: not wanted.
+struct delta_grads {
+    struct tensor *x, *a, *b, *log_a, *bias;
+};
+
 // Memory usage of a device with separate memory.
 struct device_memory {
     // Free and total bytes of the current GPU. Both 0: the query failed, failure() says why.

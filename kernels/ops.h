@@ -13,7 +13,7 @@
 //  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
 //
 // Letters: N rows, K inner, M outputs, D hidden size, H query heads, Hkv key/value heads, d head
-// dimension, P keys.
+// dimension, P keys, C channels.
 // clang-format off
 
 // y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). If N is 1, the weights are read in their
@@ -43,6 +43,22 @@ OP(attention, (struct tensor *y, const struct tensor *q, const struct tensor *k,
 OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
 // y = gelu(gate) * up, elementwise, in the form GELU_TANH; y may be gate or up.
 OP(geglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
+// y = x * sigmoid(gate), elementwise; y may be x.
+OP(sigmoid_gate, (struct tensor *y, const struct tensor *x, const struct tensor *gate))
+// y[N,C] = silu(z), z row i = the sum over the taps of w[C,K] of the rows i-K+1 .. i of x[N,C], each
+// channel by itself; tap K-1 belongs to row i. before[K-1,C] has the rows before x (NULL: zeros),
+// and `after` (NULL: not needed) receives the last K-1 rows, which may be in `before`; N may be 0.
+OP(causal_conv, (struct tensor *y, const struct tensor *x, const struct tensor *w,
+                 const struct tensor *before, struct tensor *after))
+// The gated delta rule. A row of p->x has the queries and keys [Hk,dk] of Hk heads, then the values
+// [dv] of y's Hv heads, of which Hv/Hk share a query and a key. With unit vectors q, k (the eps in
+// the sum of squares is 1e-6), q divided by sqrt(dk), alpha = exp(-exp(log_a) softplus(a + bias))
+// and beta = sigmoid(b) of each row and value head, y row = S^T q after S = alpha S, S += k (x) beta
+// (v - S^T k). S begins as before[Hv,dk,dv] (NULL: zeros); `after` (NULL: not needed) receives the
+// state after the last row and may be `before`; N may be 0. A row's bits do not depend on how rows
+// are split over calls.
+OP(delta_rule, (struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
+                struct tensor *after))
 // y = gelu(x) in the given form; in place allowed.
 OP(gelu, (struct tensor *y, const struct tensor *x, enum gelu_form form))
 // y = cap * tanh(x / cap); in place allowed.
@@ -137,6 +153,14 @@ OP(swiglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tens
                      const struct tensor *gate, const struct tensor *up))
 OP(geglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tensor *dy,
                     const struct tensor *gate, const struct tensor *up))
+OP(sigmoid_gate_backward, (struct tensor *dx, struct tensor *dgate, const struct tensor *dy,
+                           const struct tensor *x, const struct tensor *gate))
+// Of a call without `before` and `after`.
+OP(causal_conv_backward, (struct tensor *dx, struct tensor *dw, const struct tensor *dy,
+                          const struct tensor *x, const struct tensor *w))
+// Of a call without `before` and `after`.
+OP(delta_rule_backward, (const struct delta_grads *d, const struct tensor *dy,
+                         const struct delta_inputs *p))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,
                    enum gelu_form form))
 // y is the forward op's result.

@@ -182,6 +182,8 @@ static void show_memory(const struct engine *e)
         add_memory(&t, "weights (mapped)", checkpoint_mapped(m->checkpoint));
         add_memory(&t, "weights (converted)", m->arena.reserved);
         add_memory(&t, "keys and values", kv_bytes(&e->conversation.kv));
+        if (kv_recurrent(&e->conversation.kv))
+            add_memory(&t, "recurrent states", kv_state_bytes(&e->conversation.kv));
         add_memory(&t, "activations", e->conversation.step.reserved);
     }
     add_memory(&t, "resident", process_bytes("VmRSS:"));
@@ -235,6 +237,7 @@ static void put_conversation(struct result_table *t, const struct conversation *
     put_size(t, "pictures: files and pixels", files);
     put_size(t, "visual tokens", visual);
     put_size(t, "keys and values", (double)kv_bytes(&c->kv));
+    if (kv_recurrent(&c->kv)) put_size(t, "recurrent states", (double)kv_state_bytes(&c->kv));
     put_size(t, "state of methods (pruning's h[K+1])", (double)methods_bytes(&c->methods));
     put_size(t, "activations, peak", (double)c->step.peak);
     put_size(t, "activations, reserved", (double)c->step.reserved);
@@ -251,6 +254,9 @@ static void put_layers(struct results *r, const struct kv *kv)
         v[0] = (double)k->rows;
         v[1] = (double)k->rows * row / (1 << 20);
         v[2] = (double)(tensor_bytes(&k->k) + tensor_bytes(&k->v)) / (1 << 20);
+        const double states = (double)(tensor_bytes(&k->state) + tensor_bytes(&k->tail));
+        v[1] += states / (1 << 20);
+        v[2] += states / (1 << 20);
     }
 }
 

@@ -59,6 +59,7 @@ static int meter_run(void *self, struct graph *g, const struct site *site, struc
         const double n = (double)args->x->shape[0];
         if (!args->layer) *flops += n * flops_inputs(d);
         *flops += flops_projections(&d->layer[args->layer], n) +
+                  flops_recurrence(&d->config, args->layer, n) +
                   flops_ffn(&d->layer[args->layer], args->only ? (double)args->only_count : n);
     }
     if (methods_cost(m->settings, site))

@@ -625,22 +625,28 @@ int checkpoint_number(const struct checkpoint *c, const char *name, float *value
     return 0;
 }
 
-int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
-                      struct tensor *t, struct err *err)
+int checkpoint_floats(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
+                      struct arena *arena, struct tensor *t, struct err *err)
 {
-    if (c->request) return report(c, name, 1, &n, t);
-    const struct safetensor *s = find_checked(c, name, 1, &n, err);
+    if (c->request) return report(c, name, rank, shape, t);
+    const struct safetensor *s = find_checked(c, name, rank, shape, err);
     if (!s) return -1;
-    size_t bytes = (size_t)s->shape[0] * sizeof(float);
+    const int64_t n = safetensor_count(s);
+    size_t bytes = (size_t)n * sizeof(float);
     float *host = malloc(bytes ? bytes : 1), *data = host ? arena_alloc(arena, bytes) : NULL;
     if (data) {
-        floats_from(host, s->data, (enum dtype)s->dtype, (size_t)s->shape[0]);
-        rows_reorder(host, s->shape[0], 1, s->order);
+        floats_from(host, s->data, (enum dtype)s->dtype, (size_t)n);
+        if (rank == 1) rows_reorder(host, n, 1, s->order);
         arena->backend->upload(data, host, bytes);
-        *t = (struct tensor){
-            .data = data, .dtype = DTYPE_F32, .rank = 1, .shape = { s->shape[0] }
-        };
+        *t = (struct tensor){ .data = data, .dtype = DTYPE_F32 };
+        tensor_set_shape(t, rank, s->shape);
     }
     free(host);
     return data ? 0 : no_memory(s, err);
+}
+
+int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
+                      struct tensor *t, struct err *err)
+{
+    return checkpoint_floats(c, name, 1, &n, arena, t, err);
 }

@@ -170,6 +170,9 @@ struct checkpoint_part {
 int checkpoint_matrix(const struct checkpoint *c, const char *name,
                       const struct checkpoint_part *part, struct arena *arena, struct tensor *t,
                       struct err *err);
+// Like checkpoint_tensor, but converts the tensor to f32 in `arena`: for small tensors.
+int checkpoint_floats(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
+                      struct arena *arena, struct tensor *t, struct err *err);
 // Like checkpoint_tensor, for a vector, widened to f32 in `arena`: for gains, biases and other
 // small tensors.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,

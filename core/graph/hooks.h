@@ -115,6 +115,7 @@ struct site_args {
     struct tensor *x;                // see SITES
     struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
                                      // cached k and v may be bf16 (graph_download, op_widen)
+    struct tensor *gate;             // [N,H,d] logits of the gates of the heads' outputs, or NULL
     const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
     int64_t only_count;              // length of `only`, which must stay valid until the layer ends
     int64_t past;                    // keys of this layer before this pass: row i is key past+i

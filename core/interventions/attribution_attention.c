@@ -54,7 +54,7 @@ static int take_row(void *self, struct graph *g, const struct site_args *args, i
     int32_t *index = xcalloc((size_t)keys + 1, sizeof *index);
     for (int64_t j = 0; j < keys; j++) index[j] = (int32_t)j;
     const float *c =
-        probe_contributions(g, f->w->env->model, args, probs, index, keys, &f->rows); // [P]
+        probe_contributions(g, f->w->env->model, args, row, probs, index, keys, &f->rows); // [P]
     for (int64_t j = 0; c && j < keys; j++) f->sum[site_key(args, j)] += (double)c[j];
     free(index);
     return c ? 0 : -1;

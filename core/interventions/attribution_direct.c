@@ -9,8 +9,9 @@
 //
 // The scales of norms (the final one, and one after attention) are those of the pass, so the parts
 // add up to the logit (before its cap, if the model has one). A head contributes p (Wo^T u) v from
-// a key: one product per head. If layers scale their output (decoder_layer.scale), a part is
-// multiplied by the scales of its layer and of all later ones.
+// a key: one product per head. If heads' outputs have gates (Qwen3.5), the sigmoids of the query's
+// gates multiply Wo^T u. If layers scale their output (decoder_layer.scale), a part is multiplied
+// by the scales of its layer and of all later ones.
 #include <math.h>
 #include <stdlib.h>
 
@@ -30,12 +31,13 @@ struct direct {
     float *u;              // [T,D]
     float *h;              // [T,D] residual stream after the last part
     float *back;           // [T,H*dv] Wo^T u of the layer; times its norm's gain, if it has one
+    float *gated;          // [H*dv] back of a token, times the sigmoids of its query's gates
     int64_t heads, head;   // H, dv of the layer
     double *scale;         // [T] of the final norm
     double **part;         // [L*(H+3)+1] [T] contributions: heads, attention, ffn, rest; embedding
     double *key, *layer;   // [T,N] contributions of keys: over all layers; in this layer
     bool *reached;         // [L] layers whose heads were read
-    struct rows rows;
+    struct rows rows, gates;
 };
 
 // Returns the contributions [T] of a part: 0..H-1: a head, H: attention, H+1: FFN, H+2: additions
@@ -117,6 +119,20 @@ static int project_back(struct direct *d, struct graph *g, int layer)
     return graph_ok(g) ? 0 : -1;
 }
 
+// Returns [H*dv] the factors of the values that a token's query row reads.
+static const float *back_of(struct direct *d, struct graph *g, const struct site_args *args,
+                            int64_t row, int64_t t)
+{
+    const int64_t count = d->heads * d->head;
+    const float *back = d->back + t * count;
+    if (!args->gate) return back;
+    struct tensor *x = graph_rows(g, args->gate, row, 1); // [1,H,dv]
+    const float *gate = x ? rows_read(&d->gates, g, x) : NULL;
+    d->gated = xreallocarray(d->gated, (size_t)count, sizeof *d->gated);
+    for (int64_t k = 0; k < count; k++) d->gated[k] = gate ? back[k] / (1 + expf(-gate[k])) : 0;
+    return d->gated;
+}
+
 // Adds the heads' contributions from each key to a token's logit.
 static int take_keys(void *self, struct graph *g, const struct site_args *args, int64_t row,
                      const float *probs)
@@ -127,12 +143,13 @@ static int take_keys(void *self, struct graph *g, const struct site_args *args, 
     const float *v = rows_read(&d->rows, g, args->v); // [P,Hkv,dv]
     for (int64_t t = 0; t < d->tokens && graph_ok(g); t++) {
         if (d->query[t] != site_row(args, row)) continue;
+        const float *back = back_of(d, g, args, row, t);
         for (int64_t j = 0; j < keys; j++)
             for (int64_t h = 0; h < d->heads; h++)
                 d->layer[t * n + site_key(args, j)] +=
                     (double)probs[h * keys + j] *
-                    rows_dot(d->back + (t * d->heads + h) * d->head,
-                             v + (j * args->v->shape[1] + h / group) * d->head, d->head);
+                    rows_dot(back + h * d->head, v + (j * args->v->shape[1] + h / group) * d->head,
+                             d->head);
     }
     return graph_ok(g) ? 0 : -1;
 }
@@ -298,10 +315,12 @@ int attribute_direct(struct attributing *w, struct passing *p, struct attributio
     free(d.scale);
     free(d.later);
     free(d.back);
+    free(d.gated);
     free(d.h);
     free(d.u);
     free(d.query);
     free(logp);
     rows_release(&d.rows);
+    rows_release(&d.gates);
     return status;
 }

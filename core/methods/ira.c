@@ -22,6 +22,7 @@
 #include "core/methods/ira.h"
 #include "core/methods/kit.h"
 #include "core/model/attend.h"
+#include "core/model/layer.h"
 
 const struct site SITE_NOISE[1] = { { "NOISE", HAS_ROWS | HAS_KEYS, MAY_X,
                                       "[S,Hkv,d] noise for the pass's visual tokens" } };
@@ -166,6 +167,8 @@ static int read_layers(const struct method_env *env, bool *chosen, struct err *e
     if (!model_has_vision(env->model))
         return err_set(err, "ira.on: the model '%s' is text-only and has no visual tokens",
                        env->model->name);
+    for (int l = 0; l < layers; l++)
+        if (chosen[l] && decoder_need_attention(c, l, "ira.layers", err) < 0) return -1;
     for (int l = 0; l < layers; l++)
         if (chosen[l] && decoder_shares(c, l))
             return err_set(err,

@@ -110,6 +110,8 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 {
     const int64_t heads = args->q->shape[1], keys = view->k->shape[0];
     if (!view->count) return 0;
+    // A query's gates weigh the elements of values: no matrix of a key serves all queries.
+    if (view->gate) return prune_score(g, PRUNE_CONTRIBUTION, p->seed, view, score);
     if (grams_complete(p, g, args, t, view->number[view->count - 1] + 1) < 0) return -1;
     struct tensor *probs = attend_probs(g, view->q, view->k, view->first, args->scale);
     if (!probs) return -1;
@@ -184,6 +186,7 @@ static int choose(struct prune *p, struct graph *g, const struct site_args *args
     struct prune_view view = { .model = p->model,
                                .layer = args->layer,
                                .q = graph_rows(g, args->q, at, 1),
+                               .gate = args->gate ? graph_rows(g, args->gate, at, 1) : NULL,
                                .sequence = site_sequence(args),
                                .query = (int32_t)site_row(args, at),
                                .scale = args->scale,

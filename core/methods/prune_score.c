@@ -42,7 +42,8 @@ int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const stru
     if (kind <= PRUNE_NOROPE) probs = attend_probs(g, q, k, view->first, view->scale);
     if (kind == PRUNE_CONTRIBUTION) {
         const struct linear *o = attention_output(&view->model->decoder.layer[view->layer]);
-        norms = attend_contribution(g, o, probs, view->v, view->token, view->count); // [count]
+        norms = attend_contribution(g, o, probs, view->v, view->gate, view->token,
+                                    view->count); // [count]
         if (norms) g->backend->download(score, norms->data, tensor_bytes(norms));
     } else if (probs) {
         // Averages each token's probabilities [H,1,P] over the heads.

@@ -37,6 +37,7 @@ struct prune_view {
     int layer;
     struct tensor *q;     // [1,H,d]
     struct tensor *k, *v; // [P,Hkv,d]
+    struct tensor *gate;  // [1,H,d] logits of the query's gates; NULL: none
     const struct sequence *sequence;
     int32_t query;         // the query's row in the sequence
     const int32_t *rows;   // [P] the keys' rows in the sequence

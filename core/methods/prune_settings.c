@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/model/families/family.h"
+#include "core/model/layer.h"
 
 static const char *const scores[] = {
     "contribution", "attention", "norope",    "sinks", "dumps",      "anchors", "list",
@@ -76,12 +77,13 @@ const struct setting prune_settings[] = {
 };
 
 // Returns the layer of prune.layer auto without phases.calibration: the transition layer of a known
-// checkpoint, else the layer at 3/8 of the depth.
+// checkpoint, else the layer at 3/8 of the depth, or the nearest layer with attention.
 int prune_auto_layer(const struct model *m)
 {
     const struct phase_layers *p = family_phases(m);
+    const struct decoder_config *c = &m->decoder.config;
     return p ? p->phase[PHASE_TRANSITION]
-             : family_phase_by_depth(PHASE_TRANSITION, m->decoder.config.layers);
+             : decoder_attending(c, family_phase_by_depth(PHASE_TRANSITION, c->layers));
 }
 
 int prune_read_layers(const struct method_env *env, int *layer, struct err *err)
@@ -95,13 +97,18 @@ int prune_read_layers(const struct method_env *env, int *layer, struct err *err)
         int phase[PHASES];
         const char *source;
         if (phases_of(env->settings, env->model, phase, &source, err) < 0) return -1;
-        layer[0] = phase[PHASE_TRANSITION];
+        layer[0] = decoder_attending(&env->model->decoder.config, phase[PHASE_TRANSITION]);
         return 1;
     }
     bool *set = xcalloc((size_t)layers, sizeof *set);
     int count = settings_layers(env->settings, "prune.layer", layers, set, err), n = 0;
-    for (int l = 0; count >= 0 && l < layers; l++)
-        if (set[l]) layer[n++] = l;
+    for (int l = 0; count >= 0 && l < layers; l++) {
+        if (!set[l]) continue;
+        layer[n++] = l;
+        // err NULL: the layers have been checked.
+        if (err && decoder_need_attention(&env->model->decoder.config, l, "prune.layer", err) < 0)
+            count = -1;
+    }
     free(set);
     return count < 0 ? -1 : n;
 }

@@ -214,8 +214,17 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k,
     return op_attention(g, q, k, k, seen, NULL, scale, probs) ? probs : NULL;
 }
 
+// Returns the sigmoids [H*d] of the gates [1,H,d] of a row.
+static struct tensor *gate_factors(struct graph *g, struct tensor *gate)
+{
+    struct tensor *ones = gate ? graph_new1(g, DTYPE_F32, tensor_count(gate)) : NULL;
+    if (!ones || !op_done(g, "gates", g->backend->fill(ones, 1), ones)) return NULL;
+    return op_sigmoid_gate(g, ones, graph_view(g, gate, 1, ones->shape));
+}
+
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
-                                   struct tensor *v, const int32_t *index, int64_t n)
+                                   struct tensor *v, struct tensor *gate, const int32_t *index,
+                                   int64_t n)
 {
     enum { ROWS = 512 };
     // The bias belongs to no token.
@@ -223,6 +232,7 @@ struct tensor *attend_contribution(struct graph *g, const struct linear *o, stru
     if (!probs || !v || !graph_ok(g)) return NULL;
     int64_t heads = probs->shape[0], keys = probs->shape[2], width = heads * v->shape[2];
     struct tensor *norms = graph_new1(g, DTYPE_F32, n); // [n]
+    struct tensor *factors = gate_factors(g, gate);
     if (!op_want_indices(g, "contribution", index, n, keys)) return NULL;
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
         m = n - i < ROWS ? n - i : ROWS;
@@ -232,6 +242,7 @@ struct tensor *attend_contribution(struct graph *g, const struct linear *o, stru
         struct tensor *flat = graph_view(g, probs, 2, (int64_t[]){ heads, keys });
         if (x && rows && flat)
             x = op_done(g, "contribution", g->backend->weigh_values(x, flat, v, rows), x);
+        if (factors) x = op_scale_columns(g, x, factors);
         x = linear_forward(g, x, &product); // [m, D]
         struct tensor *part = graph_rows(g, norms, i, m);
         if (x && part) op_done(g, "contribution", g->backend->row_norms(part, x), part);

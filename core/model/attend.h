@@ -29,9 +29,11 @@ struct tensor *attend_probs(struct graph *g, struct tensor *q, struct tensor *k,
 
 // Computes the attention contribution C_i (CAPA's paper) of keys index[0..n) to the query row with
 // these probabilities [H,1,P]: the norm of the term that token i adds to the residual stream at
-// that row. `o` is the layer's output projection; v[P,Hkv,d]. Returns [n].
+// that row. `o` is the layer's output projection; v[P,Hkv,d]; gate[1,H,d]: the logits of the query
+// row's gates, or NULL. Returns [n].
 struct tensor *attend_contribution(struct graph *g, const struct linear *o, struct tensor *probs,
-                                   struct tensor *v, const int32_t *index, int64_t n);
+                                   struct tensor *v, struct tensor *gate, const int32_t *index,
+                                   int64_t n);
 // Returns `count` columns of x[n,K], from column `first` on, such as the input of one head.
 struct tensor *attend_columns(struct graph *g, struct tensor *x, int64_t first, int64_t count);
 

@@ -6,6 +6,11 @@
 // attention_packed is the same with Wq, Wk and Wv as one weight (InternLM2), which has for each key
 // head the rows of its H/Hkv query heads, then of the key, then of the value.
 //
+// attention_gated (Qwen3.5) is attention_normed with gates: Wq has for each head the rows of the
+// query, then those of the gate, and the output of a head is multiplied by sigmoid(gate)  (Qiu et
+// al. 2025, arXiv 2505.06708). It reads the config of decoders that also have layers with a
+// recurrence (attention_delta.c).
+//
 // attention_normed applies an RMSNorm to each query and key head before the rotation; all query
 // heads share one gain, all key heads another (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
 #include <string.h>
@@ -110,6 +115,45 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     return 0;
 }
 
+// Sets c->recurs: "layer_types", or every layer but each "full_attention_interval"-th.
+static int read_recurrent(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    const cJSON *types = json_get(json, "layer_types"), *type = types ? types->child : NULL;
+    int64_t interval;
+    if (check_types(types, c->layers, err) < 0 ||
+        json_int(json, "full_attention_interval", 1, DECODER_LAYERS, 4, &interval, err) < 0)
+        return -1;
+    for (int l = 0; l < c->layers; l++, type = type ? type->next : NULL) {
+        c->recurs[l] = type ? !strcmp(type->valuestring, "linear_attention") : (l + 1) % interval;
+        if (type && !c->recurs[l] && strcmp(type->valuestring, "full_attention") != 0)
+            return err_set(err,
+                           "\"layer_types\" \"%s\" is not supported (known: linear_attention, "
+                           "full_attention)",
+                           type->valuestring);
+    }
+    return 0;
+}
+
+static int gated_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    struct delta_config *d = &c->delta;
+    if (read_heads(c, json, err) < 0 || read_recurrent(c, json, err) < 0 ||
+        json_int(json, "linear_num_key_heads", 1, 10000, 16, &d->key_heads, err) < 0 ||
+        json_int(json, "linear_num_value_heads", 1, 10000, 32, &d->heads, err) < 0 ||
+        json_int(json, "linear_key_head_dim", 1, 10000, 128, &d->key_width, err) < 0 ||
+        json_int(json, "linear_value_head_dim", 1, 10000, 128, &d->width, err) < 0 ||
+        json_int(json, "linear_conv_kernel_dim", 1, 64, 4, &d->taps, err) < 0 ||
+        json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0)
+        return -1;
+    c->out_bias = c->qkv_bias;
+    c->rope.dim = c->value_dim = c->dim;
+    if (d->heads % d->key_heads == 0) return 0;
+    return err_set(err,
+                   "\"linear_num_value_heads\" %lld is not a multiple of "
+                   "\"linear_num_key_heads\" %lld",
+                   (long long)d->heads, (long long)d->key_heads);
+}
+
 static bool grouped_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
 {
     const int64_t D = c->hidden, q = c->heads * c->dim, kv = c->kv_heads * c->dim;
@@ -134,6 +178,14 @@ static bool normed_weight(const struct decoder_config *c, int layer, int i, stru
     *w = (struct layer_weight){ .name = i == NORM_Q ? "self_attn.q_norm" : "self_attn.k_norm",
                                 .out = c->dim };
     return true;
+}
+
+// Like normed_weight, with twice the rows for queries.
+static bool gated_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const bool known = normed_weight(c, layer, i, w);
+    if (known && i == ATTENTION_Q) w->out *= 2;
+    return known;
 }
 
 enum { PACKED_QKV, PACKED_O, PACKED_COUNT };
@@ -200,7 +252,14 @@ static struct qkv grouped_project(struct graph *g, const struct layer *layer, st
         struct tensor *x = layer_rmsnorm(g, layer, &layer->w->attention.before, h);
         for (int i = ATTENTION_Q; i <= ATTENTION_V; i++) to[i] = linear_forward(g, x, &w[i]);
     }
+    struct tensor *gate = NULL;
+    if (kind->traits.gates && to[ATTENTION_Q]) { // one row per head
+        struct tensor *both = graph_view(g, to[ATTENTION_Q], 2, (int64_t[]){ m * c->heads, 2 * d });
+        to[ATTENTION_Q] = attend_columns(g, both, 0, d);
+        gate = attend_columns(g, both, d, d);
+    }
     struct qkv rows = { .q = graph_view3(g, to[ATTENTION_Q], m, c->heads, d),
+                        .gate = graph_view3(g, gate, m, c->heads, d),
                         .k = graph_view3(g, to[ATTENTION_K], m, c->kv_heads, d),
                         .v = graph_view3(g, to[ATTENTION_V], m, c->kv_heads, d) };
     if (kind->traits.head_norms) {
@@ -257,7 +316,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
         struct tensor *to[3];
         form.first = 0;
         if (!fused_qkv_taped(g, w, count, &form, c->heads, c->kv_heads, to)) return false;
-        *all = (struct qkv){ to[0], to[1], to[2] };
+        *all = (struct qkv){ .q = to[0], .k = to[1], .v = to[2] };
         return true;
     }
     form.q = graph_rows(g, all->q, i, m);
@@ -284,6 +343,15 @@ const struct attention_kind attention_normed = {
     .traits = { .segments = true, .head_norms = true },
     .project = grouped_project,
     .fused = grouped_fused,
+};
+
+const struct attention_kind attention_gated = {
+    .read = gated_read,
+    .weight = gated_weight,
+    .cached = grouped_cached,
+    .pair_flops = grouped_pair_flops,
+    .traits = { .segments = true, .head_norms = true, .gates = true },
+    .project = grouped_project,
 };
 
 const struct attention_kind attention_packed = {

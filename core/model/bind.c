@@ -121,6 +121,22 @@ void bind_number(struct binder *b, float *value, const char *format, ...)
     if (!b->failed) b->failed = checkpoint_number(b->checkpoint, name, value, b->err) < 0;
 }
 
+void bind_filter(struct binder *b, struct tensor *t, int64_t channels, int64_t taps,
+                 const char *format, ...)
+{
+    char name[NAME_SIZE];
+    const int64_t shape[] = { channels, 1, taps };
+    FULL_NAME(b, name, format);
+    if (b->failed) return;
+    b->failed = checkpoint_floats(b->checkpoint, name, 3, shape, b->arena, t, b->err) < 0;
+    if (b->failed) return;
+    struct weight *w = note(b, name, t);
+    w->rank = 3;
+    memcpy(w->shape, shape, sizeof shape);
+    t->rank = 2;
+    t->shape[1] = taps;
+}
+
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...)
 {

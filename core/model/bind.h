@@ -47,6 +47,10 @@ void bind_constant(struct binder *b, struct tensor *t, int64_t n, const char *fo
 // never trained.
 void bind_number(struct binder *b, float *value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// Binds a filter of `taps` rows for each channel, [channels,1,taps] in the file, converted to f32
+// [channels,taps].
+void bind_filter(struct binder *b, struct tensor *t, int64_t channels, int64_t taps,
+                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 // Binds NAME.weight [out,in] and, with `bias`, NAME.bias [out].
 void bind_linear(struct binder *b, struct linear *w, int64_t out, int64_t in, bool bias,
                  const char *format, ...) __attribute__((format(printf, 6, 7)));

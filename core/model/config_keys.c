@@ -154,16 +154,17 @@ static int check_score_scale(const struct section *p, const struct decoder_confi
     return 0;
 }
 
-// Refuses layers without attention ("linear_attention"), with attention in chunks, or without
-// rotary positions.
+// Refuses layers without attention ("linear_attention") unless the family computes them, with
+// attention in chunks, or without rotary positions.
 static int check_layers(const struct section *p, struct err *err)
 {
     const cJSON *types = json_get(p->json, "layer_types");
     const cJSON *rotary = json_get(p->json, "no_rope_layers"); // 0: without rotation
     for (const cJSON *item = types ? types->child : NULL; item; item = item->next)
         if (cJSON_IsString(item) && strcmp(item->valuestring, "full_attention") != 0 &&
-            strcmp(item->valuestring, "sliding_attention") != 0)
-            return refuse(p, "layer_types", item, err);
+            strcmp(item->valuestring, "sliding_attention") != 0 &&
+            refuse(p, "layer_types", item, err) < 0)
+            return -1;
     for (const cJSON *item = rotary ? rotary->child : NULL; item; item = item->next)
         if (cJSON_IsNumber(item) && item->valuedouble == 0)
             return refuse(p, "no_rope_layers", item, err);

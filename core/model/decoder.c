@@ -109,6 +109,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
                           .visual = g->visual,
                           .past = -1 };
     const struct pass *p = &start; // replaced when a method drops rows
+    if (kv && !s->segments) kv_begin_pass(kv, s, s->n - start.n, prefill);
     struct readbacks readbacks;
     readbacks_begin(g, &readbacks);
 
@@ -162,5 +163,6 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
     // Only now do the new rows become valid. After a failure the cache keeps its old rows, or none
     // in layers whose rows a method was replacing.
     for (int l = first; kv && l < end; l++) kv->layer[l].rows = kv->layer[l].coming;
+    if (kv && !s->segments) kv_end_pass(kv);
     return 0;
 }

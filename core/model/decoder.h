@@ -86,6 +86,12 @@ struct latent_config {
     bool bias;
 };
 
+// Config of layers with the gated delta rule (core/model/attention_delta.c).
+struct delta_config {
+    int64_t key_heads, key_width, heads, width; // Hk, dk, Hv, dv
+    int64_t taps;                               // rows that the convolution reads
+};
+
 // Config of a mixture of experts (core/model/ffn_experts.c).
 struct experts_config {
     int64_t count, per_token, shared, width; // E; chosen per row; computed for every row; m
@@ -116,6 +122,7 @@ struct decoder_config {
     int64_t window; // rows that a row sees in layers with a sliding window, itself included; 0: no
                     // such layers
     bool slides[DECODER_LAYERS]; // the layers with a sliding window
+    bool recurs[DECODER_LAYERS]; // the layers with a recurrence in place of attention
     // Rows of a picture also see its later rows: in all layers, or only in those with a sliding
     // window.
     bool pictures_whole, pictures_whole_sliding;
@@ -139,6 +146,7 @@ struct decoder_config {
     // Fields that only the attention kind (first union) or the FFN kind (second) reads.
     union {
         struct latent_config latent;
+        struct delta_config delta;
     };
     union {
         struct experts_config experts;

@@ -63,11 +63,13 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
         if (w.stack && bind_part_of_stack(b, &s->weight[i], c, l, &w, name)) continue;
         if (w.constant)
             bind_constant(b, &s->weight[i].weight, w.out, "%s.%d.%s", layers, l, name);
+        else if (w.taps)
+            bind_filter(b, &s->weight[i].weight, w.out, w.taps, "%s.%d.%s.weight", layers, l, name);
         else if (w.in)
             bind_linear(b, &s->weight[i], w.out, w.in, w.bias, "%s.%d.%s", layers, l, name);
         else
-            bind_gain(b, &s->weight[i].weight, w.out, c->kind->gains_from_1, "%s.%d.%s.weight",
-                      layers, l, name);
+            bind_gain(b, &s->weight[i].weight, w.out, c->kind->gains_from_1 && !w.plain,
+                      "%s.%d.%s.weight", layers, l, name);
     }
 }
 

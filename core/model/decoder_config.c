@@ -72,14 +72,44 @@ bool decoder_uses(const struct decoder_config *c, const struct attention_kind *k
     return false;
 }
 
+bool decoder_attends(const struct decoder_config *c, int layer)
+{
+    return decoder_attention(c, layer)->cached(c, layer).k[0] > 0;
+}
+
+int decoder_attending(const struct decoder_config *c, int layer)
+{
+    for (int away = 0; away < c->layers; away++) {
+        if (layer + away < c->layers && decoder_attends(c, layer + away)) return layer + away;
+        if (layer - away >= 0 && decoder_attends(c, layer - away)) return layer - away;
+    }
+    return layer;
+}
+
+int decoder_need_attention(const struct decoder_config *c, int layer, const char *what,
+                           struct err *err)
+{
+    struct buf known = { 0 };
+    if (decoder_attends(c, layer)) return 0;
+    for (int l = 0; l < c->layers; l++)
+        if (decoder_attends(c, l)) buf_printf(&known, "%s%d", known.length ? ", " : "", l);
+    err_set(err,
+            "%s: layer %d has a recurrence in place of attention; the layers with attention are "
+            "%.300s",
+            what, layer, known.data ? known.data : "none");
+    buf_release(&known);
+    return -1;
+}
+
 struct attention_traits decoder_traits(const struct decoder_config *c)
 {
-    struct attention_traits all = { true, true, true };
+    struct attention_traits all = { true, true, true, true };
     for (int l = 0; l < c->layers; l++) {
         const struct attention_traits one = decoder_attention(c, l)->traits;
         all.segments &= one.segments;
         all.head_norms &= one.head_norms;
         all.interleaved &= one.interleaved;
+        all.gates &= one.gates;
     }
     return all;
 }

@@ -200,8 +200,10 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
-    // A recording supports neither per-layer inputs nor a second head width.
-    if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim) return false;
+    // A recording supports neither per-layer inputs nor a second head width. It would overwrite the
+    // previous state of a recurrent layer, which is needed if the step fails.
+    if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim || kv_recurrent(kv))
+        return false;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;
     struct err err;
     float factor; // a recording cannot scale queries by position

@@ -59,6 +59,12 @@ double flops_attention(const struct decoder_config *c, int layer, double pairs)
     return pairs * decoder_attention(c, layer)->pair_flops(c, layer);
 }
 
+double flops_recurrence(const struct decoder_config *c, int layer, double rows)
+{
+    const struct attention_kind *kind = decoder_attention(c, layer);
+    return kind->row_flops ? rows * kind->row_flops(c) : 0;
+}
+
 double flops_ffn(const struct decoder_layer *w, double rows)
 {
     return rows * (all_of(&w->ffn, linear) + all_of(&w->ffn, thin));
@@ -96,6 +102,12 @@ double flops_input_bytes(const struct decoder *d)
 double flops_inputs(const struct decoder *d)
 {
     return linear(&d->inputs.projection) + thin(&d->inputs.projection);
+}
+
+double flops_state_bytes(const struct decoder_config *c, int layer)
+{
+    const struct kv_row row = decoder_attention(c, layer)->cached(c, layer);
+    return 2 * (double)(row.state + row.tail) * sizeof(float);
 }
 
 double flops_head(const struct decoder_config *c)

@@ -27,6 +27,8 @@ double flops_projections(const struct decoder_layer *w, double rows);
 // sees. The layer's attention kind gives the FLOPs of a pair: 4 H d for grouped-query attention, so
 // 2 N (N+1) H d for N causal rows.
 double flops_attention(const struct decoder_config *c, int layer, double pairs);
+// Returns the FLOPs of a layer's recurrence over `rows` rows; 0 for layers with attention.
+double flops_recurrence(const struct decoder_config *c, int layer, double rows);
 // Returns the FLOPs of the FFNs of `rows` rows: 6 D Dff per row if gated, plus LoRA.
 double flops_ffn(const struct decoder_layer *w, double rows);
 // Returns the FLOPs of one row's inputs of all layers (config.layer_input).
@@ -39,6 +41,8 @@ double flops_lora(const struct decoder_layer *w);
 // reach it), and one token's cached key and value in a layer.
 double flops_weight_bytes(const struct decoder_layer *w);
 double flops_key_bytes(const struct decoder_config *c, int layer, enum dtype dtype);
+// Returns the bytes of a layer's state that a row reads and writes.
+double flops_state_bytes(const struct decoder_config *c, int layer);
 // Returns the FLOPs of one row of logits.
 double flops_head(const struct decoder_config *c);
 

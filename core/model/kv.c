@@ -46,19 +46,24 @@ void kv_init(struct kv *kv, const struct backend *backend, int layers)
         .backend = backend, .layers = layers, .end_layer = layers, .dtype = DTYPE_F32
     };
     kv->layer = xcalloc((size_t)layers, sizeof *kv->layer);
-    for (int i = 0; i < layers; i++) kv->layer[i].k = kv->layer[i].v = empty;
+    for (int i = 0; i < layers; i++) {
+        struct kv_layer *l = &kv->layer[i];
+        l->k = l->v = l->state = l->tail = empty;
+        l->state.rank = l->tail.rank = 2;
+    }
 }
 
 bool kv_layer_is(const struct kv_layer *l, struct kv_row row)
 {
     return !memcmp(&l->k.shape[1], row.k, sizeof row.k) &&
-           !memcmp(&l->v.shape[1], row.v, sizeof row.v);
+           !memcmp(&l->v.shape[1], row.v, sizeof row.v) && l->state.shape[1] == row.state &&
+           l->tail.shape[1] == row.tail;
 }
 
 static void tables_clear(struct kv *kv, struct kv_layer *l)
 {
-    struct tensor *table[] = { &l->k, &l->v };
-    for (int t = 0; t < 2; t++) {
+    struct tensor *table[] = { &l->k, &l->v, &l->state, &l->tail };
+    for (int t = 0; t < 4; t++) {
         if (table[t]->data) kv->backend->release(table[t]->data);
         table[t]->data = NULL;
         table[t]->shape[0] = 0;
@@ -86,6 +91,7 @@ void kv_layer_set_apart(struct kv *kv, int layer, bool apart)
 void kv_clear(struct kv *kv)
 {
     replay_forget(&kv->replay);
+    kv->marks.count = kv->coming.count = kv->slots = 0;
     for (int i = 0; i < kv->layers; i++) layer_clear(kv, &kv->layer[i]);
 }
 
@@ -98,6 +104,8 @@ void kv_layer_shape(struct kv *kv, int layer, struct kv_row row)
     layer_clear(kv, l);
     memcpy(&l->k.shape[1], row.k, sizeof row.k);
     memcpy(&l->v.shape[1], row.v, sizeof row.v);
+    l->state.shape[1] = row.state;
+    l->tail.shape[1] = row.tail;
 }
 
 void kv_set_dtype(struct kv *kv, enum dtype dtype)
@@ -160,7 +168,7 @@ int kv_layer_reserve(struct kv *kv, int layer, int64_t rows, struct err *err)
             (long long)rows,
             kv->dtype == DTYPE_F32 ? ", set kv.dtype to bf16 (half the memory)" : "");
     l->position = xreallocarray(l->position, (size_t)l->k.shape[0], sizeof *l->position);
-    return 0;
+    return kv_states_reserve(kv, layer, err);
 }
 
 int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
@@ -170,12 +178,15 @@ int kv_reserve(struct kv *kv, int64_t rows, struct err *err)
     return 0;
 }
 
-void kv_trim(struct kv *kv, int64_t rows)
+int64_t kv_trim(struct kv *kv, int64_t rows)
 {
+    rows = kv_reusable(kv, rows);
+    while (kv->marks.count && kv->marks.at[kv->marks.count - 1].row > rows) kv->marks.count--;
     for (int i = 0; i < kv->layers; i++) {
         struct kv_layer *l = &kv->layer[i];
         while (l->rows && l->position[l->rows - 1] >= rows) l->rows--;
     }
+    return rows;
 }
 
 bool kv_whole(const struct kv *kv, int layer, int64_t rows)

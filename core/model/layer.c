@@ -121,6 +121,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
         const struct kv_row size = kind->cached(c, layer->number);
         struct kv_layer *cache = layer->cache;
         all.q = graph_new3(g, DTYPE_F32, n, c->heads, decoder_heads(c, layer->number).dim);
+        if (kind->traits.gates) all.gate = graph_new3(g, DTYPE_F32, n, c->heads, c->dim);
         all.k = cache ? graph_rows(g, &cache->k, 0, p->keys)
                       : graph_new3(g, DTYPE_F32, n, size.k[0], size.k[1]);
         all.v = cache ? graph_rows(g, &cache->v, 0, p->keys)
@@ -142,6 +143,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
                 all = part;
             } else {
                 op_copy_rows_into(g, all.q, i, part.q);
+                if (all.gate) op_copy_rows_into(g, all.gate, i, part.gate);
                 op_put_rows(g, all.k, part.k, cache_rows);
                 op_put_rows(g, all.v, part.v, cache_rows);
             }
@@ -152,7 +154,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
 
     // Methods may change values, or the keys that rows see.
     struct site_args args = layer_site(layer, all.v);
-    args.q = all.q, args.k = all.k, args.v = all.v;
+    args.q = all.q, args.k = all.k, args.v = all.v, args.gate = all.gate;
     hooks_run(g, SITE_VALUES, &args);
     if (layer->shared.k && !decoder_shares(c, layer->number)) {
         op_copy_rows_into(g, layer->shared.k, 0, all.k);
@@ -174,14 +176,15 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
                                        view->end,
                                        .scale = c->score_scale,
                                        .after = after_of(layer, w) };
-    if (!probs && !args.seen.keys && !args.seen.hidden.rows && !heads && layer_rows(g, n, 0) == n &&
-        fused_attend(g, attention_output(layer->w), &form))
+    if (!probs && !args.seen.keys && !args.seen.hidden.rows && !heads && !all.gate &&
+        layer_rows(g, n, 0) == n && fused_attend(g, attention_output(layer->w), &form))
         return h;
     struct tensor *a = p->sequence->segments
                            ? attend_segments(g, p->sequence->segments, view, c->score_scale, &all)
                            : attend(g, &all, view, c->score_scale, &args.seen, probs);
     args.x = probs;
     if (probs) hooks_run(g, SITE_ATTN, &args);
+    if (all.gate) a = op_sigmoid_gate(g, a, all.gate);
     if (heads && a) site_run(g, SITE_HEADS, layer_site(layer, a));
 
     // h += after(o(a))

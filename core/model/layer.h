@@ -22,6 +22,8 @@ struct layer_weight {
     bool bias;
     bool constant; // [out], never trained; `name` is the whole name: no ".weight" follows
     bool factor;   // a constant of one element: decoder_layer.scale
+    bool plain;    // a gain that is not 1 + the file's vector in any family
+    int64_t taps;  // NAME.weight [out,1,taps], a filter for each channel; f32 [out,taps] in memory
     // For an expert's weight: the expert's number, and the share of rows that reach it. `stack`
     // names the tensor [count, rows, in] of files that store all experts together; this weight
     // starts at row `row` of its expert's part.
@@ -44,6 +46,8 @@ typedef bool (*layer_weight_fn)(const struct decoder_config *c, int layer, int i
 // Queries, keys and values.
 struct qkv {
     struct tensor *q, *k, *v; // [n,H,d] [P,Hkv,d] [P,Hkv,d]
+    // [n,H,d] logits of the gates by whose sigmoids the heads' outputs are multiplied; NULL: none
+    struct tensor *gate;
 };
 
 struct attention_traits {
@@ -51,6 +55,7 @@ struct attention_traits {
                      // `qkv`
     bool head_norms; // an RMSNorm for each head of the queries and of the keys
     bool interleaved; // always rotates adjacent elements, as if "rope_interleaved" were true
+    bool gates;       // `project` also gives gates of the heads' outputs
 };
 
 struct attention_kind {
@@ -65,6 +70,8 @@ struct attention_kind {
     // keys); FLOPs of weights follow from their list.
     double (*pair_flops)(const struct decoder_config *c, int layer);
     struct attention_traits traits;
+    // FLOPs per row beside those of the weights and pairs; NULL: none.
+    double (*row_flops)(const struct decoder_config *c);
     bool packed; // Wq, Wk and Wv are one weight
 
     // Computes unrotated queries, keys and values of rows h [m, D]: norm, products, norms of heads.
@@ -101,10 +108,19 @@ extern const struct attention_kind attention_latent;
 // With norms of query, key and value heads. A layer with attention_sharing has only queries of its
 // own, and attends to another layer's keys and values.
 extern const struct attention_kind attention_valued, attention_sharing;
+extern const struct attention_kind attention_gated, attention_delta;
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 
 // True if any layer has this kind of attention.
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);
+// True if the layer has attention; false: a recurrence in its place.
+bool decoder_attends(const struct decoder_config *c, int layer);
+// Returns the layer with attention that is nearest to this one, on a tie the later; the layer
+// itself if no layer has attention.
+int decoder_attending(const struct decoder_config *c, int layer);
+// Fails if the layer has no attention; `what` needs it: "prune.layer 2". 0 or -1.
+int decoder_need_attention(const struct decoder_config *c, int layer, const char *what,
+                           struct err *err);
 // Returns the traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);
 

@@ -59,10 +59,9 @@ static int read_linear(struct rope_config *r, const cJSON *scaling, struct err *
 
 static int read_sections(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
-    static const int64_t usual[] = { 24, 20, 20 }; // Qwen3-VL's
     const cJSON *list = json_get(scaling, "mrope_section");
     if (!list && r->rotary->alternating) {
-        memcpy(r->section, usual, sizeof usual);
+        memcpy(r->section, r->rotary->section, sizeof r->section);
         return 0;
     }
     if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 3)
@@ -238,7 +237,8 @@ static int read_config(struct rope_config *r, const struct rotary_kind *rotary, 
         json_real(json, "max_position_embeddings", 0, &r->original_positions, err) < 0)
         return -1;
     if (r->scaling->partial) r->share = 1;
-    if (r->share != 1 && !(rotary->interleaved && r->share > 0 && r->share < 1))
+    const bool parts = rotary->interleaved || rotary->share > 0;
+    if (r->share != 1 && !(parts && r->share > 0 && r->share < 1))
         return err_set(err, "\"partial_rotary_factor\" %g is not supported", r->share);
     if (rotary->multimodal && read_sections(r, scaling, err) < 0) return -1;
     if (r->scaling->read && r->scaling->read(r, scaling, err) < 0) return -1;
@@ -338,7 +338,11 @@ const struct rotary_kind rotary_multimodal = { .multimodal = true };
 const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
                                                            .multimodal = true };
 const struct rotary_kind rotary_multimodal_alternating = { .multimodal = true,
-                                                           .alternating = true };
+                                                           .alternating = true,
+                                                           .section = { 24, 20, 20 } };
+const struct rotary_kind rotary_multimodal_part = {
+    .share = 0.25, .multimodal = true, .alternating = true, .section = { 11, 11, 10 }
+};
 
 int64_t rope_adjacent(const struct rope_config *r)
 {
@@ -347,11 +351,13 @@ int64_t rope_adjacent(const struct rope_config *r)
 
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x)
 {
-    if (!r->rotary->interleaved || !x || !graph_ok(g)) return x;
+    const bool adjacent = r->rotary->interleaved;
+    if (!x || !graph_ok(g) || (!adjacent && rope_rotated(r) == r->dim)) return x;
     const int64_t n = x->shape[0], heads = x->shape[1], d = x->shape[2];
-    const int64_t pairs = rope_rotated(r) / 2, rest = d / 2 - pairs;
+    const int64_t pairs = rope_rotated(r) / 2, rest = d / 2 - pairs, step = adjacent ? 2 : 1;
     x = graph_view(g, x, 2, (int64_t[]){ n * heads, d });
-    struct column_part part[4] = { { x, { 0, 2, pairs } }, { x, { 1, 2, pairs } } };
+    struct column_part part[4] = { { x, { 0, step, pairs } },
+                                   { x, { adjacent ? 1 : pairs, step, pairs } } };
     int count = 2;
     if (rest) {
         part[2] = part[1];

@@ -20,7 +20,9 @@ struct rotary_kind {
     // True: pairs are elements 2i and 2i+1 of a head, or, with a partial_rotary_factor below 1, of
     // its first part; rope_arrange reorders them for op_rope. False: pairs are i and i+d/2.
     bool interleaved;
-    double share;      // default rotated share of a head; 0: all
+    // Default rotated share of a head; 0: all. Configs may give another share only if pairs are
+    // interleaved or this is set; the first part of the head is rotated.
+    double share;
     const char *usual; // scaling of configs without rotary keys; NULL: none
     // Three positions per token (time, row, column): the first section[0] pairs rotate by the time,
     // and so on (Qwen2-VL, arXiv 2409.12191, section 2.1).
@@ -29,6 +31,7 @@ struct rotary_kind {
     // j < 3 * section[1], by the column if j % 3 is 2 and j < 3 * section[2], and else by the time.
     bool alternating;
     bool scales_queries; // the config must have the factors of queries ("llama_4_scaling_beta")
+    int64_t section[3];  // with `alternating`: pairs of each position, if the config omits them
     // Replaces rope_angles_host in a family with other angles; NULL: angles follow from the config.
     void (*angles)(const struct rope_config *r, const struct sequence *s, const int32_t *row,
                    int64_t n, float *cos_out, float *sin_out);
@@ -42,6 +45,8 @@ extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 extern const struct rotary_kind rotary_multimodal_alternating;
 extern const struct rotary_kind rotary_scaled_queries; // Ministral 3's
+extern const struct rotary_kind
+    rotary_multimodal_part; // Qwen3.5's: alternating, first part of heads
 
 enum { ROPE_DIVISORS = 256 };
 
@@ -50,7 +55,7 @@ struct rope_config {
     const struct rope_scaling *scaling; // NULL: none
     int64_t dim;                        // rotated elements per head, set by the attention kind
     int64_t first;                      // index of a head's first rotated element
-    double share; // rotated share of dim; below 1 only if pairs are interleaved
+    double share; // rotated share of dim; below 1 only for kinds that allow it
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn, proportional

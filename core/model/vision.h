@@ -190,7 +190,7 @@ struct vision_kind {
 };
 
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
-extern const struct vision_kind vision_qwen2, vision_qwen3;
+extern const struct vision_kind vision_qwen2, vision_qwen3, vision_qwen3_5;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
 extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_pixtral;
 

@@ -1,6 +1,7 @@
 // core/model/vision_qwen3.c -- the encoder of Qwen3-VL (arXiv 2511.21631, section 2): pictures of
 // any size, positions both learned and rotary, outputs of several blocks (DeepStack). Qwen2-VL's
-// encoder (arXiv 2409.12191) has the same blocks, but neither learned positions nor DeepStack.
+// encoder (arXiv 2409.12191) has the same blocks, but neither learned positions nor DeepStack;
+// Qwen3.5's only lacks DeepStack.
 //
 //   patches [S', 3*times*p*p] -> linear -> + positions resampled to the picture's grid
 //   -> blocks: LayerNorm, 2-D rotary positions, attention over the picture, FFN with GELU
@@ -40,7 +41,7 @@ static int read_deep(struct vision_config *v, const cJSON *json, struct err *err
     return 0;
 }
 
-static int qwen3_read(struct vision_config *v, const cJSON *json, struct err *err)
+static int qwen3_5_read(struct vision_config *v, const cJSON *json, struct err *err)
 {
     static const struct vision_sizes usual = {
         .short_keys = true, .layers = 27, .hidden = 1152, .ffn = 4304, .heads = 16, .patch = 16
@@ -53,14 +54,18 @@ static int qwen3_read(struct vision_config *v, const cJSON *json, struct err *er
         json_int(json, "spatial_merge_size", 1, 16, 2, &v->merge, err) < 0 ||
         json_int(json, "temporal_patch_size", 1, 16, 2, &v->times, err) < 0 ||
         json_int(json, "num_position_embeddings", 1, 100000000, 2304, &positions, err) < 0 ||
-        gelu_form_read(&v->act, json, "hidden_act", "gelu_pytorch_tanh", err) < 0 ||
-        read_deep(v, json, err) < 0)
+        gelu_form_read(&v->act, json, "hidden_act", "gelu_pytorch_tanh", err) < 0)
         return -1;
     while (v->table_rows * v->table_rows < positions) v->table_rows++;
     v->table_cols = v->table_rows;
     if (v->table_rows * v->table_rows == positions) return 0;
     return err_set(err, "\"num_position_embeddings\" %lld is not the square of a whole number",
                    (long long)positions);
+}
+
+static int qwen3_read(struct vision_config *v, const cJSON *json, struct err *err)
+{
+    return qwen3_5_read(v, json, err) < 0 ? -1 : read_deep(v, json, err);
 }
 
 // The keys mislead: "hidden_size" is the width of the language model, "embed_dim" that of
@@ -162,6 +167,15 @@ const struct vision_kind vision_qwen3 = {
                                           "qwen3_vl_moe_vision", NULL },
     .keys = (const char *const[]){ "deepstack_visual_indexes", NULL },
     .read = qwen3_read,
+    .patch_weight = "patch_embed.proj.weight",
+    .bind = qwen3_bind,
+    .angles = vision_plane_angles,
+    .aligned = true,
+};
+
+const struct vision_kind vision_qwen3_5 = {
+    .model_types = (const char *const[]){ "qwen3_5", "qwen3_5_vision", NULL },
+    .read = qwen3_5_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = qwen3_bind,
     .angles = vision_plane_angles,

@@ -42,7 +42,9 @@ static void list_requested(void *self, const char *name, int rank, const int64_t
     memcpy(t.size, shape, (size_t)rank * sizeof *shape);
     const bool norm = strstr(name, "norm") || strstr(name, "ln_");
     const bool gain = rank == 1 && norm && strstr(name, ".weight");
-    if (gain && t.part != PART_VISION && a->model->decoder.config.kind->gains_from_1)
+    // The norm of a recurrence's outputs multiplies by its gain in every family.
+    const bool plain = strstr(name, "linear_attn.norm") != NULL;
+    if (gain && !plain && t.part != PART_VISION && a->model->decoder.config.kind->gains_from_1)
         t.spread = 0; // zeros
     else if (gain || text_ends(name, "layer_scalar"))
         t.each = 1;

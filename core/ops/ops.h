@@ -51,6 +51,25 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x, enum gelu_form form);
 struct tensor *op_softcap(struct graph *g, struct tensor *x, float cap);
 // Limits each element of x to low..high.
 struct tensor *op_clip(struct graph *g, struct tensor *x, float low, float high);
+// Computes x * sigmoid(gate); overwrites x without a tape. Use the returned tensor.
+struct tensor *op_sigmoid_gate(struct graph *g, struct tensor *x, struct tensor *gate);
+// Convolves each column of x[N,C] over its K latest rows by w[C,K], then applies SiLU: [N,C].
+// before[K-1,C] has the rows before x, NULL: zeros; `after` receives the last K-1 rows. Neither
+// with a tape.
+struct tensor *op_causal_conv(struct graph *g, struct tensor *x, struct tensor *w,
+                              const struct tensor *before, struct tensor *after);
+// Inputs of the gated delta rule (kernels/ops.h): x[N, 2*Hk*dk + Hv*dv], a[N,Hv], b[N,Hv],
+// log_a[Hv], bias[Hv].
+struct delta_rule {
+    struct tensor *x, *a, *b, *log_a, *bias;
+    int64_t key_heads, key_width, heads, width; // Hk, dk, Hv, dv
+    // States [Hv,dk,dv] before and after the rows, not with a tape. before NULL: zeros; after NULL:
+    // not needed; they may be the same.
+    const struct tensor *before;
+    struct tensor *after;
+};
+// Returns the outputs of the value heads: [N,Hv,dv].
+struct tensor *op_delta_rule(struct graph *g, const struct delta_rule *p);
 // Adds a + b. Without a tape the sum overwrites a, so that the residual stream stays in place.
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 // Like op_add, adds b[m,D] to rows [from, from+m) of a[N,D].

@@ -84,6 +84,7 @@ const struct probe probe_attention = {
     .answered = true,
     .results = attention_results,
     .layers = LAST_LAYER,
+    .attends = true,
     .token = PROBE_TOKEN_ANSWER,
     .start = attention_sum_start,
     .release = attention_sum_release,

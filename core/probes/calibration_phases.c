@@ -8,6 +8,7 @@
 
 #include "core/methods/calibration.h"
 #include "core/methods/phases.h"
+#include "core/model/layer.h"
 #include "core/probes/hellinger.h"
 #include "core/probes/kit.h"
 
@@ -26,7 +27,7 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= query && site_sequence(a)->picture[site_key(a, j)] >= 0)
             index[count++] = (int32_t)j;
-    const float *c = probe_contributions(g, s->model, a, probs, index, count, &host);
+    const float *c = probe_contributions(g, s->model, a, row, probs, index, count, &host);
     for (int64_t j = 0; c && j < count; j++) sum += (double)c[j] / (double)count;
     s->part[CONTRIBUTIONS][a->layer] += sum;
     rows_release(&host);
@@ -54,6 +55,12 @@ static int phases_run(void *self, struct graph *g, const struct site *site, stru
     const int64_t vocab = s->model->decoder.config.vocab;
     int32_t query = (int32_t)sequence_query(site_sequence(args));
     if (!sequence_visual_count(site_sequence(args), 0)) return 0; // a prompt without pictures
+    struct err why;
+    for (int l = 0; l < s->layers; l++) // phases follow from the contributions in all layers
+        if (decoder_need_attention(&s->model->decoder.config, l, "phases", &why) < 0) {
+            graph_fail(g, "%s", why.text);
+            return -1;
+        }
     if (site == SITE_VALUES) return probe_each_query(g, args, &query, 1, add_contribution, s);
     calibration_rows(s, (s->layers + 1) * vocab / s->width + 1);
     const int64_t layer = site == SITE_FINAL ? s->layers : args->layer;

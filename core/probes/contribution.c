@@ -5,7 +5,8 @@
 //   C_{q,i} = || sum over heads n of A[n,q,i] (v_{i,kv(n)} W_O[n]) ||
 //
 // The means over pairs use a Gram matrix per token (core/model/gram.h), so a pair costs H^2
-// operations.
+// operations. With gates of the heads' outputs (Qwen3.5), sigmoid(gate of q) multiplies A v, and
+// each pair is computed by itself.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
     int64_t count = 0;
     for (int64_t j = 0; j < keys; j++)
         if (s->env->number[site_key(a, j)] >= 0) index[count++] = (int32_t)j;
-    const float *c = probe_contributions(g, s->env->model, a, probs, index, count, &s->rows);
+    const float *c = probe_contributions(g, s->env->model, a, row, probs, index, count, &s->rows);
     for (int64_t j = 0; c && j < count; j++)
         s->map[part * s->env->visual + s->env->number[site_key(a, index[j])]] +=
             (double)c[j] / (double)queries;
@@ -85,21 +86,44 @@ static int add_map(void *self, struct graph *g, const struct site_args *a, int64
 
 // --- means over pairs ----------------------------------------------------------------------------
 
+// Returns the kind of the pair of a query row and key j; -1: not counted.
+static int pair_kind(const struct contribution *s, const struct site_args *a, int64_t query,
+                     int64_t j)
+{
+    const int64_t key = site_key(a, j);
+    const bool seen = s->env->number[query] >= 0, visual = s->env->number[key] >= 0;
+    if (key == 0 || key >= query || (seen && !visual)) return -1;
+    return seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
+}
+
 static int add_pairs(void *self, struct graph *g, const struct site_args *a, int64_t row,
                      const float *probs)
 {
     struct contribution *s = self;
     const int64_t keys = a->k->shape[0], query = site_row(a, row);
-    const bool seen = s->env->number[query] >= 0;
     for (int64_t j = 0; j < keys; j++) {
-        const int64_t key = site_key(a, j);
-        const bool visual = s->env->number[key] >= 0;
-        if (key == 0 || key >= query || (seen && !visual)) continue;
-        const int what = seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
+        const int what = pair_kind(s, a, query, j);
+        if (what < 0) continue;
         for (int64_t h = 0; h < s->heads; h++) s->weights[h] = (double)probs[h * keys + j];
         tally_add(&s->pairs[a->layer][what], grams_contribution(&s->grams, j, s->weights));
     }
     return 0;
+}
+
+static int add_gated_pairs(void *self, struct graph *g, const struct site_args *a, int64_t row,
+                           const float *probs)
+{
+    struct contribution *s = self;
+    const int64_t keys = a->k->shape[0], query = site_row(a, row);
+    int32_t *index = xreallocarray(NULL, (size_t)keys, sizeof *index);
+    int64_t count = 0;
+    for (int64_t j = 0; j < keys; j++)
+        if (pair_kind(s, a, query, j) >= 0) index[count++] = (int32_t)j;
+    const float *c = probe_contributions(g, s->env->model, a, row, probs, index, count, &s->rows);
+    for (int64_t i = 0; c && i < count; i++)
+        tally_add(&s->pairs[a->layer][pair_kind(s, a, query, index[i])], (double)c[i]);
+    free(index);
+    return graph_ok(g) ? 0 : -1;
 }
 
 static int contribution_run(void *state, struct graph *g, const struct site *site,
@@ -109,6 +133,7 @@ static int contribution_run(void *state, struct graph *g, const struct site *sit
     if (args->layer == s->env->from &&
         probe_each_query(g, args, s->env->query, s->env->queries, add_map, s) < 0)
         return -1;
+    if (args->gate) return probe_each_query(g, args, NULL, s->env->sequence->n, add_gated_pairs, s);
     const struct linear *o = attention_output(&s->env->model->decoder.layer[args->layer]);
     grams_trim(&s->grams, 0);
     if (grams_add(&s->grams, g, o, args->v, s->heads) < 0) return -1;
@@ -154,6 +179,7 @@ const struct probe probe_contribution = {
         "or only the one named by --layer." PROBE_DETAILS,
     .answered = true,
     .layers = MIDDLE_LAYER,
+    .attends = true,
     .token = PROBE_TOKEN_LAST,
     .results = contribution_results,
     .start = contribution_start,

@@ -185,6 +185,7 @@ const struct probe probe_dice = {
     .scalar = "dice",
     .results = dice_results,
     .layers = LAST_LAYER,
+    .attends = true,
     .one_layer = true,
     .token = PROBE_TOKEN_ANSWER,
     .start = dice_start,

@@ -104,7 +104,8 @@ static void count(const struct flops *s, int layer, double rows, double ffn, dou
     const struct decoder *d = &s->env->model->decoder;
     parts[PROJECTIONS] += flops_projections(&d->layer[layer], rows);
     if (!layer) parts[PROJECTIONS] += rows * flops_inputs(d);
-    parts[ATTENTION] += flops_attention(&d->config, layer, pairs);
+    parts[ATTENTION] +=
+        flops_attention(&d->config, layer, pairs) + flops_recurrence(&d->config, layer, rows);
     parts[FFN] += flops_ffn(&d->layer[layer], ffn);
 }
 
@@ -147,7 +148,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         step[METHODS] += c->method_row;
         lora += n * flops_lora(&d->layer[l]);
         weights += flops_weight_bytes(&d->layer[l]);
-        keys += c->step * flops_key_bytes(&d->config, l, dtype);
+        keys += c->step * flops_key_bytes(&d->config, l, dtype) + flops_state_bytes(&d->config, l);
         double *v = result_row(layers, "%d", l);
         v[0] = (double)c->rows, v[1] = (double)c->ffn;
         v[2] = total(all) / 1e9, v[3] = total(used) / 1e9;

@@ -8,6 +8,7 @@
 #include "core/base/random.h"
 #include "core/model/attend.h"
 #include "core/model/families/pooling.h"
+#include "core/model/layer.h"
 #include "core/ops/ops.h"
 #include "core/probes/results.h"
 #include "core/template/message.h"
@@ -191,6 +192,10 @@ static int choose_layers(struct probe_env *env, const struct probe *probe, struc
     if (layer == PROBE_LAYER_DEFAULT && probe->layers == MIDDLE_LAYER)
         env->from = env->to = probe_middle(env->model);
     if (layer == PROBE_LAYER_DEFAULT && probe->layers == LAST_LAYER) env->from = env->to;
+    const struct decoder_config *c = &env->model->decoder.config;
+    if (!probe->attends || env->from != env->to) return 0;
+    if (layer >= 0) return decoder_need_attention(c, layer, "--layer", err);
+    env->from = env->to = decoder_attending(c, env->to);
     return 0;
 }
 
@@ -361,14 +366,15 @@ int probe_each_query(struct graph *g, const struct site_args *args, const int32_
 }
 
 const float *probe_contributions(struct graph *g, const struct model *m,
-                                 const struct site_args *args, const float *probs,
+                                 const struct site_args *args, int64_t row, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host)
 {
     const int64_t shape[] = { args->q->shape[1], 1, args->k->shape[0] };
     const struct linear *o = attention_output(&m->decoder.layer[args->layer]);
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *p = count ? graph_upload(g, DTYPE_F32, 3, shape, probs) : NULL, *norms = NULL;
-    if (p) norms = attend_contribution(g, o, p, args->v, index, count); // [count]
+    struct tensor *gate = args->gate ? graph_rows(g, args->gate, row, 1) : NULL;
+    if (p) norms = attend_contribution(g, o, p, args->v, gate, index, count); // [count]
     const float *c = norms ? rows_read(host, g, norms) : NULL;
     graph_scratch_end(g, scratch);
     return c;

@@ -137,6 +137,7 @@ struct probe {
     bool times;                  // also times the pass, with and without the methods
     enum { EVERY_LAYER, MIDDLE_LAYER, LAST_LAYER } layers; // without --layer
     bool one_layer;                                        // --layer all is refused
+    bool attends; // measures attention: skips layers without it, and refuses them in --layer
     enum probe_token token; // without --token; ANSWER becomes LAST if there is no answer
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure
     void (*release)(void *state);

@@ -133,7 +133,7 @@ static int add_contributions(void *self, struct graph *g, const struct site_args
     double sum[SHARE_PARTS] = { 0 };
     int32_t *index = xreallocarray(NULL, (size_t)keys, sizeof *index);
     for (int64_t j = 0; j < keys; j++) index[j] = (int32_t)j;
-    const float *c = probe_contributions(g, s->model, a, probs, index, keys, &s->host);
+    const float *c = probe_contributions(g, s->model, a, row, probs, index, keys, &s->host);
     for (int64_t j = 0; c && j < keys; j++)
         sum[part_of(s, site_sequence(a), site_key(a, j))] += (double)c[j];
     free(index);

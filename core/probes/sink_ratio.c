@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/model/layer.h"
 #include "core/probes/attention_sum.h"
 #include "core/probes/curvature.h"
 #include "core/probes/kit.h"
@@ -47,24 +48,25 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     struct result_table *t =
         results_table(r, "sink_ratio", "layer|strongest|at token|sink|curvature");
     struct point *points = xcalloc((size_t)layers, sizeof *points); // attention, curvature
-    int sinks = 0;
+    int sinks = 0, count = 0;                                       // layers with attention
     t->curve = true;
     for (int l = 0; l < layers; l++) {
+        if (!decoder_attends(&s->env->model->decoder.config, l)) continue;
         const float *map = attention_sum_map(s->sum, l, -1, 0);
         const int64_t most = attention_sum_most(s->sum, map);
         double *v = result_row(t, "%d", l);
-        v[0] = points[l].x = (double)map[most];
+        v[0] = points[count].x = (double)map[most];
         v[1] = (double)most;
         v[2] = v[0] > threshold;
-        v[3] = points[l].y =
+        v[3] = points[count++].y =
             curvature_angle(s->curvature, l, false) - curvature_angle(s->curvature, 0, false);
         sinks += v[0] > threshold;
     }
     t = results_table(r, "sink_ratio.total", "what|value");
-    result_row(t, "share of layers with a sink above %g", threshold)[0] = (double)sinks / layers;
+    result_row(t, "share of layers with a sink above %g", threshold)[0] = (double)sinks / count;
     result_row(t, "V (total change in curvature)")[0] = curvature_total(s->curvature, false);
     result_row(t, "Spearman of sink and curvature over layers")[0] =
-        rank_correlation(points, (size_t)layers);
+        rank_correlation(points, (size_t)count);
     free(points);
     return 0;
 }

@@ -78,7 +78,7 @@ static int add_contribution(void *self, struct graph *g, const struct site_args 
     int64_t count = 0;
     for (int64_t j = 0; j < keys; j++)
         if (site_key(a, j) <= s->query) index[count++] = (int32_t)j;
-    const float *c = probe_contributions(g, s->env->model, a, probs, index, count, &s->rows);
+    const float *c = probe_contributions(g, s->env->model, a, row, probs, index, count, &s->rows);
     for (int64_t j = 0; c && j < count; j++)
         s->tokens[site_key(a, index[j])].contribution = (double)c[j];
     free(index);
@@ -169,6 +169,7 @@ const struct probe probe_sinks = {
         "C." PROBE_DETAILS,
     .results = sinks_results,
     .layers = MIDDLE_LAYER,
+    .attends = true,
     .one_layer = true,
     .start = sinks_start,
     .release = sinks_release,

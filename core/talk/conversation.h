@@ -166,8 +166,9 @@ const char *conversation_raise(const struct model *m, const struct settings *s, 
 
 // --- computed results (conversation_cache.c) -----------------------------------------------------
 
-// Keeps only the first `tokens` tokens in the cache and in the states of methods.
-void conversation_trim(struct conversation *c, int64_t tokens);
+// Keeps only the first `tokens` tokens in the cache and in the states of methods; fewer if the
+// cache can only be cut earlier (kv_reusable). Returns the number of tokens kept.
+int64_t conversation_trim(struct conversation *c, int64_t tokens);
 // Drops the results that a changed setting made stale.
 void conversation_stale(struct conversation *c, enum setting_stale stale);
 // Drops the visual tokens of picture i.

@@ -21,21 +21,20 @@ void conversation_drop_visual(struct conversation *c, int i)
     p->focus = NULL;
 }
 
-void conversation_trim(struct conversation *c, int64_t tokens)
+int64_t conversation_trim(struct conversation *c, int64_t tokens)
 {
-    if (tokens)
-        kv_trim(&c->kv, tokens);
-    else
-        kv_clear(&c->kv); // frees memory: the next conversation may need less
+    if (tokens) tokens = kv_trim(&c->kv, tokens);
+    if (!tokens) kv_clear(&c->kv); // frees memory: the next conversation may need less
     methods_trim(&c->methods, tokens);
     sequence_trim(&c->cached, tokens);
+    return tokens;
 }
 
 // Like conversation_trim, but drops all rows if some layers lack rows, because a pass with pruning
 // was stopped before it had filled these layers.
 static void trim_whole(struct conversation *c, int64_t tokens)
 {
-    conversation_trim(c, tokens);
+    tokens = conversation_trim(c, tokens);
     if (tokens && !kv_whole(&c->kv, 0, tokens)) conversation_trim(c, 0);
 }
 
@@ -74,6 +73,15 @@ void conversation_set_dtype(struct conversation *c, enum dtype dtype)
     kv_set_dtype(&c->kv, dtype);
 }
 
+// Returns the last row, at most n, from which this process can go on.
+static int64_t reusable(const struct conversation *c, const struct sequence *s, int64_t n)
+{
+    const struct decoder_config *config = &c->model->decoder.config;
+    for (int64_t whole = -1; n != whole; n = methods_reusable(&c->methods, &c->cached, n))
+        n = whole = kv_reusable(&c->kv, pass_start(config, s, n));
+    return n;
+}
+
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most)
 {
     const struct sequence *cached = &c->cached;
@@ -87,12 +95,11 @@ int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int
         conversation_trim(c, 0);
         return 0;
     }
-    const struct decoder_config *config = &c->model->decoder.config;
-    for (int64_t whole = -1; n != whole; n = methods_reusable(&c->methods, cached, n))
-        n = whole = pass_start(config, s, n);
     // If several processes share the layers, a method's state covers only the layers of its
-    // process.
-    const int64_t from = stages_least(stages_of(&c->model->decoder), c->number, n);
+    // process. All processes must agree on a row that suits each of them.
+    const struct stages *stages = stages_of(&c->model->decoder);
+    int64_t from = stages_least(stages, c->number, reusable(c, s, n));
+    while ((n = stages_least(stages, c->number, reusable(c, s, from))) != from) from = n;
     conversation_trim(c, from);
     return from;
 }

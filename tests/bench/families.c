@@ -90,6 +90,7 @@ static double prefill_flops(const struct decoder *d, int64_t n)
     double flops = flops_head(&d->config);
     for (int l = 0; l < d->config.layers; l++)
         flops += flops_projections(&d->layer[l], n) + flops_ffn(&d->layer[l], n) +
+                 flops_recurrence(&d->config, l, n) +
                  flops_attention(&d->config, l, (double)n * (double)(n + 1) / 2);
     return flops;
 }

@@ -134,8 +134,18 @@ static double score_seconds(struct bench *b, enum prune_kind kind)
     double time[ROUNDS];
     for (int i = 0; i < N; i++) rows[i] = i;
     for (int i = 0; i < VISUAL; i++) token[number[i] = i] = BEFORE + i;
-    const struct prune_view view = { b->model, LAYER, q,      k,      k, &s, N - 1,
-                                     rows,     token, number, VISUAL, 0, 1 };
+    const struct prune_view view = { .model = b->model,
+                                     .layer = LAYER,
+                                     .q = q,
+                                     .k = k,
+                                     .v = k,
+                                     .sequence = &s,
+                                     .query = N - 1,
+                                     .rows = rows,
+                                     .token = token,
+                                     .number = number,
+                                     .count = VISUAL,
+                                     .scale = 1 };
     for (int i = 0; i < ROUNDS; i++) {
         double start = cpu_seconds();
         must(prune_score(&g, kind, 0, &view, score), &g.err);

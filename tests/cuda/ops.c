@@ -380,6 +380,63 @@ static void check_step(int64_t n, int64_t d)
     assert_true(fabs(sum[1] - sum[0]) <= 1e-12 * sum[0]);
 }
 
+static void check_convolution(int64_t n, int64_t d)
+{
+    struct pair x = pair_noise(2, n, d, 0, 1), w = pair_noise(2, d, 4, 0, 2);
+    struct pair before = pair_noise(2, 3, d, 0, 3), y = pair_result(2, n, d, 0);
+    struct pair dx = pair_noise(2, n, d, 0, 4), dw = pair_noise(2, d, 4, 0, 5);
+    ON_BOTH(causal_conv, OF(y), OF(x), OF(w), NULL, NULL);
+    pair_compare("causal_conv", &y, 1e-6, 1e-5);
+    ON_BOTH(causal_conv, OF(y), OF(x), OF(w), OF(before), OF(before));
+    pair_compare("causal_conv after earlier rows", &y, 1e-6, 1e-5);
+    pair_compare("causal_conv: last rows", &before, 0, 0);
+    for (int wanted = 1; wanted < 4; wanted++)
+        ON_BOTH(causal_conv_backward, IF(wanted & 1, dx), IF(wanted & 2, dw), OF(y), OF(x), OF(w));
+    pair_compare("causal_conv_backward: rows", &dx, 3e-6, 1e-5);
+    pair_compare("causal_conv_backward: filter", &dw, 3e-5, 1e-5);
+    struct pair gate = pair_noise(2, n, d, 0, 6), dgate = pair_noise(2, n, d, 0, 7);
+    for (int wanted = 1; wanted < 4; wanted++)
+        ON_BOTH(sigmoid_gate_backward, IF(wanted & 1, dx), IF(wanted & 2, dgate), OF(y), OF(x),
+                OF(gate));
+    pair_compare("sigmoid_gate_backward: rows", &dx, 3e-6, 1e-5);
+    pair_compare("sigmoid_gate_backward: gates", &dgate, 3e-6, 1e-5);
+    ON_BOTH(sigmoid_gate, OF(x), OF(x), OF(gate));
+    pair_compare("sigmoid_gate", &x, 1e-6, 1e-5);
+}
+
+// Four heads with values of width d (at most 70) share two keys of width 9.
+static void check_delta_rule(int64_t n, int64_t d)
+{
+    enum { HK = 2, H = 4, DK = 9 };
+    if (d > 70) d = 70;
+    const int64_t wide = 2 * HK * DK + H * d;
+    struct pair x = pair_noise(2, n, wide, 0, 1), a = pair_noise(2, n, H, 0, 2);
+    struct pair b = pair_noise(2, n, H, 0, 3), log_a = pair_noise(1, H, 0, 0, 4);
+    struct pair bias = pair_noise(1, H, 0, 0, 5), state = pair_noise(3, H, DK, d, 6);
+    struct pair y = pair_result(3, n, H, d), dx = pair_noise(2, n, wide, 0, 7);
+    struct pair da = pair_noise(2, n, H, 0, 8), db = pair_noise(2, n, H, 0, 9);
+    struct pair dlog_a = pair_noise(1, H, 0, 0, 10), dbias = pair_noise(1, H, 0, 0, 11);
+    struct delta_inputs p[2];
+    struct delta_grads grads[2];
+    for (int side = 0; side < 2; side++) {
+        p[side] = (struct delta_inputs){ OF(x), OF(a), OF(b), OF(log_a), OF(bias), HK };
+        grads[side] = (struct delta_grads){ OF(dx), OF(da), OF(db), OF(dlog_a), OF(dbias) };
+    }
+    ON_BOTH(delta_rule, OF(y), &p[side], OF(state), OF(state));
+    pair_compare("delta_rule after a state", &y, 3e-6, 1e-5);
+    pair_compare("delta_rule: state", &state, 3e-6, 1e-5);
+    ON_BOTH(delta_rule, OF(y), &p[side], NULL, NULL);
+    pair_compare("delta_rule", &y, 3e-6, 1e-5);
+    ON_BOTH(delta_rule_backward, &grads[side], OF(y), &p[side]);
+    pair_compare("delta_rule_backward: x", &dx, 1e-5, 1e-4);
+    pair_compare("delta_rule_backward: a", &da, 1e-5, 1e-4);
+    pair_compare("delta_rule_backward: b", &db, 1e-5, 1e-4);
+    pair_compare("delta_rule_backward: log_a", &dlog_a, 1e-4, 1e-4);
+    pair_compare("delta_rule_backward: bias", &dbias, 1e-4, 1e-4);
+    ON_BOTH(delta_rule_backward, &(struct delta_grads){ .a = OF(da) }, OF(y), &p[side]);
+    pair_compare("delta_rule_backward: only a", &da, 1e-5, 1e-4);
+}
+
 // --- all -----------------------------------------------------------------------------------------
 
 static const struct {
@@ -405,6 +462,8 @@ static const struct {
     { check_elementwise_backward, "swiglu_backward geglu_backward gelu_backward softcap_backward "
                                   "clip_backward scale_backward scale_columns_backward "
                                   "softmax_backward" },
+    { check_convolution, "causal_conv causal_conv_backward sigmoid_gate sigmoid_gate_backward" },
+    { check_delta_rule, "delta_rule delta_rule_backward" },
     { check_loss, "cross_entropy" },
     { check_step, "sum_squares adamw" },
 };

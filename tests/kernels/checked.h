@@ -1,5 +1,5 @@
-// tests/kernels/checked.h -- lists the ops that ops.c and ops_rows.c check; both expect that no
-// op of kernels/ops.h lacks a check.
+// tests/kernels/checked.h -- lists the ops that ops.c, ops_rows.c and ops_recurrent.c check; the
+// first two expect that no op of kernels/ops.h lacks a check.
 #ifndef TESTS_KERNELS_CHECKED_H
 #define TESTS_KERNELS_CHECKED_H
 
@@ -16,6 +16,7 @@
 #define CHECKED_IN_OPS_ROWS(X) \
     X(gather_rows) X(blend_rows) X(scatter_rows) X(put_columns) X(expert_weights) \
     X(add_weighted_rows) X(weigh_values)
+#define CHECKED_IN_OPS_RECURRENT(X) X(sigmoid_gate) X(causal_conv) X(delta_rule)
 // clang-format on
 
 struct check {
@@ -39,7 +40,8 @@ static inline void expect_all_checked(void)
 #undef OP
     };
 #define NAME(op) #op,
-    static const char *const checked[] = { CHECKED_IN_OPS(NAME) CHECKED_IN_OPS_ROWS(NAME) };
+    static const char *const checked[] = { CHECKED_IN_OPS(NAME) CHECKED_IN_OPS_ROWS(NAME)
+                                               CHECKED_IN_OPS_RECURRENT(NAME) };
 #undef NAME
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         bool found = is_backward(ops[i]);

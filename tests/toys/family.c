@@ -36,7 +36,7 @@ static bool mix_weight(const struct decoder_config *c, int layer, int i, struct 
 
 static struct kv_row mix_cached(const struct decoder_config *c, int layer)
 {
-    return (struct kv_row){ { c->kv_heads, c->dim }, { c->kv_heads, c->dim } };
+    return (struct kv_row){ .k = { c->kv_heads, c->dim }, .v = { c->kv_heads, c->dim } };
 }
 
 static double mix_pair_flops(const struct decoder_config *c, int layer)
@@ -54,9 +54,9 @@ static struct qkv mix_project(struct graph *g, const struct layer *layer, struct
     // The call for k rotates in place, so v needs its own memory.
     struct tensor *k = linear_forward(g, x, &w[MEMORY]);
     struct tensor *v = linear_forward(g, x, &w[MEMORY]);
-    return (struct qkv){ graph_view3(g, q, m, c->heads, c->dim),
-                         graph_view3(g, k, m, c->kv_heads, c->dim),
-                         graph_view3(g, v, m, c->kv_heads, c->dim) };
+    return (struct qkv){ .q = graph_view3(g, q, m, c->heads, c->dim),
+                         .k = graph_view3(g, k, m, c->kv_heads, c->dim),
+                         .v = graph_view3(g, v, m, c->kv_heads, c->dim) };
 }
 
 static const struct attention_kind mix = { .read = mix_read,

@@ -382,6 +382,7 @@ static const struct {
     { &vision_siglip_normed, picture_half, picture_half, "Gemma 3" },
     { &vision_qwen2, picture_clip_mean, picture_clip_std, "Qwen2-VL" },
     { &vision_qwen3, picture_half, picture_half, "Qwen3-VL" },
+    { &vision_qwen3_5, picture_half, picture_half, "Qwen3.5" },
 };
 
 static bool near3(const float *a, const float *b)

@@ -10,6 +10,7 @@
 #include "core/files/gguf_parts.h"
 #include "core/files/gguf_write.h"
 #include "core/model/families/native.h"
+#include "core/model/families/qwen3_vl.h"
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 #include "core/model/visual.h"
@@ -73,31 +74,39 @@ static const struct decoder_kind *decoder_of(const cJSON *config)
     return strstr(text, "moe") || strstr(text, "Moe") ? &sparse : &dense;
 }
 
-static int read_config(struct model *m, const cJSON *config, struct err *err)
+static int read_config(struct model *m, const cJSON *config, const struct decoder_kind *decoder,
+                       const struct vision_kind *encoder, struct err *err)
 {
     const cJSON *vision;
     struct vision_config *v = &m->vision.config;
     if (json_object(config, "vision_config", &vision, err) < 0 ||
-        family_text_read(m, decoder_of(config), config, err) < 0 ||
+        family_text_read(m, decoder, config, err) < 0 ||
         family_placeholder_read(m, config, "image_token_id", "image_token_id", 151655, err) < 0)
         return -1;
-    if (vision_config_read(v, &vision_qwen3, vision, err) < 0) return err_in(err, "vision_config");
+    if (vision_config_read(v, encoder, vision, err) < 0) return err_in(err, "vision_config");
     m->projector = (struct projector){
         .kind = &merger, .merge = v->merge * v->merge, .act = GELU_ERF, .bias = true
     };
     return native_check_width(m, v->out, err);
 }
 
-static int qwen3_configure(struct model *m, const struct checkpoint *c, struct err *err)
+int qwen3_vl_configure_as(struct model *m, const struct checkpoint *c,
+                          const struct decoder_kind *decoder, const struct vision_kind *encoder,
+                          struct err *err)
 {
     static const struct picture_config defaults = { .min_pixels = 56 * 56,
                                                     .max_pixels = 28 * 28 * 1280,
                                                     .frames = 1 };
-    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
+    if (read_config(m, c->config, decoder, encoder, err) < 0) return err_in(err, "config.json");
     return native_read_pictures(m, c, &defaults, err);
 }
 
-static int qwen3_bind(struct model *m, const struct checkpoint *c, struct err *err)
+static int qwen3_configure(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    return qwen3_vl_configure_as(m, c, decoder_of(c->config), &vision_qwen3, err);
+}
+
+int qwen3_vl_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const struct family_prefixes prefixes = { .text = "model.language_model.",
                                                      .head = "",
@@ -106,7 +115,7 @@ static int qwen3_bind(struct model *m, const struct checkpoint *c, struct err *e
     return family_bind(m, c, &prefixes, err);
 }
 
-static enum model_part_kind qwen3_part(const struct model *m, const char *tensor)
+enum model_part_kind qwen3_vl_part(const struct model *m, const char *tensor)
 {
     if (strstr(tensor, "visual.merger.") || strstr(tensor, "visual.deepstack_merger_list."))
         return PART_PROJECTOR;
@@ -285,12 +294,10 @@ const struct family family_qwen3_vl = {
     .architectures = (const char *const[]){ "Qwen3VLForConditionalGeneration",
                                             "Qwen3VLMoeForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "qwen3_vl", "qwen3_vl_moe", NULL },
-    .relatives = (const char *const[]){ "Qwen3_5ForConditionalGeneration",
-                                        "Qwen3_5MoeForConditionalGeneration",
-                                        "Qwen3OmniMoeForConditionalGeneration", NULL },
+    .relatives = (const char *const[]){ "Qwen3OmniMoeForConditionalGeneration", NULL },
     .configure = qwen3_configure,
-    .bind = qwen3_bind,
-    .part = qwen3_part,
+    .bind = qwen3_vl_bind,
+    .part = qwen3_vl_part,
     .mmproj = &mmproj,
     .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,

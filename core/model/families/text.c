@@ -16,8 +16,9 @@ int text_configure(struct model *m, const struct checkpoint *c, struct err *err)
 
 int text_bind(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    // Base models are also published without the "model." level.
-    static const char *const prefixes[] = { "model.", "", NULL };
+    // Base models are also published without the "model." level; the files of vision-language
+    // models have one level more.
+    static const char *const prefixes[] = { "model.", "", "model.language_model.", NULL };
     const char *prefix = decoder_prefix(c, m->decoder.config.kind, prefixes, "embed_tokens");
     struct binder b = {
         .checkpoint = c, .arena = &m->arena, .weights = &m->weights, .prefix = prefix, .err = err

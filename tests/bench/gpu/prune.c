@@ -109,8 +109,18 @@ static double score_seconds(struct bench *b)
     double time[ROUNDS];
     for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)i;
     for (int64_t i = 0; i < visual; i++) token[i] = (int32_t)(BEFORE + i);
-    const struct prune_view view = { b->model, LAYER, &q,   &k,     &k, &b->prompt, (int)n - 1,
-                                     rows,     token, rows, visual, 0,  1 };
+    const struct prune_view view = { .model = b->model,
+                                     .layer = LAYER,
+                                     .q = &q,
+                                     .k = &k,
+                                     .v = &k,
+                                     .sequence = &b->prompt,
+                                     .query = (int)n - 1,
+                                     .rows = rows,
+                                     .token = token,
+                                     .number = rows,
+                                     .count = visual,
+                                     .scale = 1 };
     for (int i = -GPU_WARM; i < ROUNDS; i++) {
         struct graph g = { .backend = gpu, .arena = &b->step, .matmul = MATMUL_BF16 };
         const double start = clock_seconds();

@@ -7,6 +7,7 @@
 #include "tests/core/graph/gradients.h"
 #include "tests/core/graph/gradients_layers.h"
 #include "tests/core/graph/gradients_methods.h"
+#include "tests/core/graph/gradients_recurrent.h"
 #include "tests/core/graph/gradients_rows.h"
 
 // clang-format off
@@ -61,6 +62,10 @@ static const struct check checks[] = {
     { "columns_of", { "put_columns_backward" }, 0, { { 6, 5 }, { 2, 4 } }, 24, plain_columns, run_columns },
     { "expert_weights", { "expert_weights_backward" }, 0, { { 3, 5 } }, 6, plain_expert_weights, run_expert_weights },
     { "expert_weights", { "expert_weights_backward" }, 1, { { 3, 5 } }, 6, plain_expert_weights, run_expert_weights },
+    { "sigmoid_gate", { "sigmoid_gate_backward" }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_gate, run_gate },
+    { "causal_conv", { "causal_conv_backward" }, 0, { { 7, 5 }, { 5, 4 } }, 35, plain_conv, run_conv },
+    { "delta_rule", { "delta_rule_backward" }, 4, { { 6, 32 }, { 6, 4 }, { 6, 4 }, { 4 }, { 4 } }, 120, plain_delta, run_delta },
+    { "delta_rule", { "delta_rule_backward" }, 2, { { 67, 22 }, { 67, 2 }, { 67, 2 }, { 2 }, { 2 } }, 670, plain_delta, run_delta },
     { "add_weighted_rows", { "add_weighted_rows_backward" }, 0, { { 6, 9 }, { 3, 9 }, { 3 } }, 54, plain_add_weighted, run_add_weighted },
     { "patches", { "patches_backward" }, 0, { { 3, 5, 7 } }, 72, plain_patches, run_patches },
     { "widen", { 0 }, 0, { { 3, 7 } }, 21, plain_widen, run_widen },

@@ -13,7 +13,7 @@
 #include "tests/device.h"
 #include "tests/kernels/close.h"
 
-enum { INPUTS = 4 };
+enum { INPUTS = 5 };
 
 struct check {
     const char *op;                      // name in core/ops/ops.h after "op_"

@@ -111,7 +111,7 @@ static void check_attend(struct fixture *f, int64_t from, int64_t window, bool w
     if (from == f->n) seen.keys = NULL;
     struct tensor *probs = with_probs ? graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P) : NULL;
     const struct pass_view view = view_of(f, window);
-    const struct qkv all = { &f->q, &f->k, &f->v };
+    const struct qkv all = { .q = &f->q, .k = &f->k, .v = &f->v };
     const float scale = 1 / sqrtf((float)f->d);
     struct tensor *a = attend(&f->g, &all, &view, scale, &seen, probs);
     assert_non_null(a);
@@ -153,7 +153,7 @@ static void check_hidden(struct fixture *f, int64_t from, int64_t window, bool s
                               .count = count + from };
     struct tensor *probs[2] = { NULL, NULL }, *a[2];
     const struct pass_view view = view_of(f, window);
-    const struct qkv all = { &f->q, &f->k, &f->v };
+    const struct qkv all = { .q = &f->q, .k = &f->k, .v = &f->v };
     for (int k = 0; k < 2; k++) {
         if (with_probs) probs[k] = graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P);
         if (k) seen.hidden = (struct hidden_keys){ rows, hidden, some ? heads : NULL };
@@ -242,7 +242,7 @@ static void check_contribution(struct fixture *f, bool with_lora)
     }
     struct tensor *q = graph_rows(&f->g, &f->q, f->n - 1, 1);
     struct tensor *probs = attend_probs(&f->g, q, &f->k, 0, 1 / sqrtf((float)f->d));
-    struct tensor *got = attend_contribution(&f->g, &o, probs, &f->v, index, count);
+    struct tensor *got = attend_contribution(&f->g, &o, probs, &f->v, NULL, index, count);
     assert_non_null(got);
     double *want = doubles(count);
     double **p = malloc((size_t)f->H * sizeof *p);

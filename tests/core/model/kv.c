@@ -13,7 +13,7 @@
 
 enum { LAYERS = 3, HEADS = 2, DIM = 4, ROW = HEADS * DIM };
 
-static const struct kv_row of_row = { { HEADS, DIM }, { HEADS, DIM } };
+static const struct kv_row of_row = { .k = { HEADS, DIM }, .v = { HEADS, DIM } };
 
 static void open_kv(struct kv *kv, const struct backend *b, int layers, struct kv_row row)
 {
@@ -173,7 +173,8 @@ static void sizes_that_overflow_are_refused(void **state)
 {
     struct kv kv;
     struct err err = { 0 };
-    open_kv(&kv, test_device(), 1, (struct kv_row){ { 1 << 20, 1 << 20 }, { 1 << 20, 1 << 20 } });
+    open_kv(&kv, test_device(), 1,
+            (struct kv_row){ .k = { 1 << 20, 1 << 20 }, .v = { 1 << 20, 1 << 20 } });
     assert_int_equal(kv_reserve(&kv, INT64_MAX / 2, &err), -1);
     kv_release(&kv);
 }

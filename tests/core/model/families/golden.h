@@ -76,6 +76,13 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     must(engine_set(g->engine, "compute.matmul", "f32", &err), &err); // also on a GPU
     must(engine_set(g->engine, "kv.dtype", "f32", &err), &err);
     must(engine_set(g->engine, "chat.date", "26 Jul 2024", &err), &err);
+    // The variables of the chat template with which the golden was made.
+    const cJSON *chat = cJSON_GetArrayItem(json_get(g->json, "chat"), 0), *variable;
+    cJSON_ArrayForEach(variable, json_get(chat, "template_arguments"))
+    {
+        snprintf(path, sizeof path, "chat.template.%s", variable->string);
+        must(engine_set(g->engine, path, cJSON_IsTrue(variable) ? "true" : "false", &err), &err);
+    }
 }
 
 static inline void golden_open(struct golden *g, const char *name)
