@@ -80,6 +80,7 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     const cJSON *chat = cJSON_GetArrayItem(json_get(g->json, "chat"), 0), *variable;
     cJSON_ArrayForEach(variable, json_get(chat, "template_arguments"))
     {
+        if (!cJSON_IsBool(variable)) continue; // dates
         snprintf(path, sizeof path, "chat.template.%s", variable->string);
         must(engine_set(g->engine, path, cJSON_IsTrue(variable) ? "true" : "false", &err), &err);
     }
