@@ -43,6 +43,8 @@ struct adamw_step {
 struct delta_inputs {
     const struct tensor *x, *a, *b, *log_a, *bias;
     int64_t key_heads; // Hk
+    // Value head h reads key head h % Hk, as in GGUF files; else h / (Hv/Hk).
+    bool alternate;
 };
 
 // Their gradients; NULL: not wanted.

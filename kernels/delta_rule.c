@@ -18,6 +18,7 @@ static const float length_eps = 1e-6F;
 struct sizes {
     int64_t rows, key_heads, heads, dk, dv; // N, Hk, Hv
     int64_t row;                            // elements of a row of x: queries, keys, values
+    bool alternate;                         // delta_inputs.alternate
 };
 
 static struct sizes sizes_of(const struct tensor *y, const struct delta_inputs *p)
@@ -26,9 +27,16 @@ static struct sizes sizes_of(const struct tensor *y, const struct delta_inputs *
                        .key_heads = p->key_heads,
                        .heads = y->shape[1],
                        .dv = y->shape[2],
-                       .row = p->x->shape[1] };
+                       .row = p->x->shape[1],
+                       .alternate = p->alternate };
     s.dk = (s.row - s.heads * s.dv) / (2 * s.key_heads);
     return s;
+}
+
+// Returns the key head of a value head.
+static int64_t key_of(const struct sizes *s, int64_t h)
+{
+    return s->alternate ? h % s->key_heads : h / (s->heads / s->key_heads);
 }
 
 static float sigmoid(float x)
@@ -147,7 +155,7 @@ static void head_columns(const struct sizes *s, const struct prepared *t, struct
                          const float *x, const float *before, float *after, int64_t h,
                          int64_t first, int64_t count, float *S)
 {
-    const int64_t wide = s->key_heads * s->dk, key = h / (s->heads / s->key_heads) * s->dk;
+    const int64_t wide = s->key_heads * s->dk, key = key_of(s, h) * s->dk;
     const int64_t state = h * s->dk * s->dv;
     float v[WIDE] = { 0 };
     load_columns(S, before ? before + state : NULL, s, first, count);
@@ -227,7 +235,7 @@ struct step {
 static struct step step_at(const struct sizes *s, const struct prepared *t, const float *x,
                            int64_t h, int64_t n)
 {
-    const int64_t wide = s->key_heads * s->dk, key = h / (s->heads / s->key_heads) * s->dk;
+    const int64_t wide = s->key_heads * s->dk, key = key_of(s, h) * s->dk;
     return (struct step){ .q = t->q + n * wide + key,
                           .k = t->k + n * wide + key,
                           .v = x + n * s->row + 2 * wide + h * s->dv,
@@ -358,7 +366,7 @@ int KERNEL(delta_rule_backward)(const struct delta_grads *d, const struct tensor
                                 const struct delta_inputs *p)
 {
     const struct sizes s = sizes_of(dy, p);
-    const int64_t wide = s.key_heads * s.dk, group = s.heads / s.key_heads;
+    const int64_t wide = s.key_heads * s.dk;
     const int64_t threads = omp_get_max_threads(), each = (int64_t)back_floats(&s);
     const int64_t most = threads < s.key_heads ? threads : s.key_heads;
     float *memory = cpu_scratch((prepared_floats(&s) + (size_t)(most * each)) * sizeof *memory);
@@ -369,7 +377,8 @@ int KERNEL(delta_rule_backward)(const struct delta_grads *d, const struct tensor
     for (int64_t g = 0; g < s.key_heads; g++) {
         const struct back w = back_at(&s, own + omp_get_thread_num() * each);
         for (int64_t i = 0; i < 2 * s.rows * s.dk; i++) w.dq[i] = 0;
-        for (int64_t h = g * group; h < (g + 1) * group; h++) back_head(&s, &t, p, d, dy, &w, h);
+        for (int64_t h = 0; h < s.heads; h++)
+            if (key_of(&s, h) == g) back_head(&s, &t, p, d, dy, &w, h);
         for (int64_t n = 0; d->x && n < s.rows; n++) {
             const float *q = vector_at(p->x, n) + g * s.dk;
             float *to = (float *)d->x->data + n * s.row + g * s.dk;

@@ -15,13 +15,13 @@ static constexpr float LENGTH_EPS = 1e-6F;
 
 struct delta_sizes {
     int64_t rows, key_heads, heads, dk, dv, row;
+    bool alternate; // delta_inputs.alternate
 };
 
 static struct delta_sizes sizes_of(const struct tensor *y, const struct delta_inputs *p)
 {
-    struct delta_sizes s = {
-        y->shape[0], p->key_heads, y->shape[1], 0, y->shape[2], p->x->shape[1]
-    };
+    struct delta_sizes s = { y->shape[0], p->key_heads,   y->shape[1], 0,
+                             y->shape[2], p->x->shape[1], p->alternate };
     s.dk = (s.row - s.heads * s.dv) / (2 * s.key_heads);
     return s;
 }
@@ -118,7 +118,7 @@ static __device__ struct column own_column(const struct delta_sizes s)
     const int64_t blocks = (s.dv + COLUMNS - 1) / COLUMNS;
     struct column c;
     c.h = blockIdx.x / blocks;
-    c.key = c.h / (s.heads / s.key_heads) * s.dk;
+    c.key = (s.alternate ? c.h % s.key_heads : c.h / (s.heads / s.key_heads)) * s.dk;
     c.j = blockIdx.x % blocks * COLUMNS + threadIdx.x / SPLIT;
     c.part = (int)(threadIdx.x % SPLIT);
     c.real = c.j < s.dv;
@@ -316,16 +316,17 @@ static __global__ void unit_back_kernel(float *dx, const float *x, const float *
 {
     const int lane = threadIdx.x % WARP;
     const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-    const int64_t group = s.heads / s.key_heads;
+    const int64_t group = s.heads / s.key_heads; // value heads of a key head
     const bool real = at < s.rows * s.key_heads;
     const int64_t n = real ? at / s.key_heads : 0, g = real ? at % s.key_heads : 0;
+    const int64_t head = s.alternate ? g : g * group, step = s.alternate ? s.key_heads : 1;
     for (int which = 0; which < 2; which++) {
         const int64_t first = n * s.row + (which * s.key_heads + g) * s.dk;
         float squares = 0, along = 0;
         for (int64_t i = lane; i < s.dk; i += WARP) {
             float d = 0;
-            for (int64_t h = g * group; h < (g + 1) * group; h++)
-                d += sum_of_blocks(sums, s, h, n, which * s.dk + i);
+            for (int64_t r = 0; r < group; r++)
+                d += sum_of_blocks(sums, s, head + r * step, n, which * s.dk + i);
             squares += x[first + i] * x[first + i];
             along += x[first + i] * d;
         }
@@ -334,8 +335,8 @@ static __global__ void unit_back_kernel(float *dx, const float *x, const float *
         const float by = (which ? 1 : 1 / sqrtf((float)s.dk)) / sqrtf(squares);
         for (int64_t i = lane; real && i < s.dk; i += WARP) {
             float d = 0;
-            for (int64_t h = g * group; h < (g + 1) * group; h++)
-                d += sum_of_blocks(sums, s, h, n, which * s.dk + i);
+            for (int64_t r = 0; r < group; r++)
+                d += sum_of_blocks(sums, s, head + r * step, n, which * s.dk + i);
             dx[first + i] += by * (d - x[first + i] * along);
         }
     }

@@ -51,8 +51,8 @@ OP(sigmoid_gate, (struct tensor *y, const struct tensor *x, const struct tensor 
 OP(causal_conv, (struct tensor *y, const struct tensor *x, const struct tensor *w,
                  const struct tensor *before, struct tensor *after))
 // The gated delta rule. A row of p->x has the queries and keys [Hk,dk] of Hk heads, then the values
-// [dv] of y's Hv heads, of which Hv/Hk share a query and a key. With unit vectors q, k (the eps in
-// the sum of squares is 1e-6), q divided by sqrt(dk), alpha = exp(-exp(log_a) softplus(a + bias))
+// [dv] of y's Hv heads, of which Hv/Hk share a query and a key: consecutive heads or, if
+// p->alternate, each Hk-th. With unit vectors q, k (the eps in the sum of squares is 1e-6), q divided by sqrt(dk), alpha = exp(-exp(log_a) softplus(a + bias))
 // and beta = sigmoid(b) of each row and value head, y row = S^T q after S = alpha S, S += k (x) beta
 // (v - S^T k). S begins as before[Hv,dk,dv] (NULL: zeros); `after` (NULL: not needed) receives the
 // state after the last row and may be `before`; N may be 0. A row's bits do not depend on how rows

@@ -23,6 +23,7 @@
 #include "core/files/safetensors.h"
 #include "core/methods/method.h"
 #include "core/model/families/family.h"
+#include "core/model/layer.h"
 
 enum { CONFIG_LIMIT = 16 << 20, NAME_LIMIT = 1024 };
 
@@ -271,6 +272,14 @@ static bool is_unused(const struct reading *r, const struct key *k)
     return found;
 }
 
+// Adapters have the value heads of recurrent layers in the order of model folders.
+static int check_heads(const struct reading *r, const struct weight *w)
+{
+    if (!w || !decoder_alternates(&r->model->decoder.config, w->name)) return 0;
+    return err_set(r->err, "the GGUF file has the value heads of this layer in another order: open "
+                           "the model's folder");
+}
+
 // --- LoRA ----------------------------------------------------------------------------------------
 
 // Checks that target_modules selects the module under one of its names: the one in the key, in
@@ -320,7 +329,9 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
                        "LoRA on '%.200s' (the %s) is not supported: use linear layers of the "
                        "blocks or the projector",
                        k->module, part_name(w ? w->part : PART_HEAD));
-    if (check_target(r, k, w) < 0 || check_lora_shape(t, w, is_a, r->err) < 0) return -1;
+    if (check_heads(r, w) < 0 || check_target(r, k, w) < 0 ||
+        check_lora_shape(t, w, is_a, r->err) < 0)
+        return -1;
     struct adapter_entry *e = find_entry(r->adapter, ADAPTER_LORA, w);
     if (!e) e = add_entry(r->adapter, ADAPTER_LORA, w->name);
     e->weight = w;
@@ -354,12 +365,14 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
                        const char *name, int rank, const int64_t *shape)
 {
     if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, name, r->err);
+    if (check_heads(r, w) < 0) return -1;
     if (find_entry(r->adapter, ADAPTER_WEIGHT, w))
         return err_set(r->err, "it appears twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
-    // The model holds vectors in f32, and matrices in the type of their file.
-    return take_beside(r, w, rank == 1 ? take_floats : take_mapped, t, &e->tensor);
+    // The model holds vectors and filters in f32, and matrices in the type of their file.
+    const bool floats = rank == 1 || (w && w->tensor->rank < rank);
+    return take_beside(r, w, floats ? take_floats : take_mapped, t, &e->tensor);
 }
 
 // Constants are not loaded, but must match the model's.

@@ -110,6 +110,23 @@ static int64_t take_frame(const struct gguf_tensor *t, float *floats, int64_t nu
     return parts * square;
 }
 
+// Reorders the columns of rows (gguf_tensor.columns).
+static void order_columns(const struct gguf_tensor *t, float *floats, int64_t rows, int64_t columns)
+{
+    const int64_t groups = t->columns.groups, each = t->columns.each, width = t->columns.width;
+    if (!groups) return;
+    float *row = xreallocarray(NULL, (size_t)columns, sizeof *row);
+    for (int64_t i = 0; i < rows; i++) {
+        float *at = floats + i * columns;
+        for (int64_t g = 0; g < groups; g++)
+            for (int64_t r = 0; r < each; r++)
+                memcpy(row + (r * groups + g) * width, at + (g * each + r) * width,
+                       (size_t)width * sizeof *row);
+        memcpy(at, row, (size_t)columns * sizeof *row);
+    }
+    free(row);
+}
+
 // Writes the n elements of `floats` and overwrites them.
 static int put_numbers(struct writing *w, const struct gguf_tensor *t, float *floats, int64_t n,
                        struct err *err)
@@ -141,6 +158,7 @@ static int put_rows(struct writing *w, const struct gguf_tensor *t, const struct
         status = model_weight_rows(w->model, r->weight, r->first + i, rows, floats, err);
         if (status < 0) break;
         rows_reorder(floats, rows, width, order);
+        order_columns(t, floats, rows, width);
         status = put_numbers(w, t, floats, take_frame(t, floats, rows * width), err);
     }
     free(floats);

@@ -28,6 +28,11 @@ struct gguf_tensor {
     struct head_order order; // of its rows in the file
     // Takes slice `frame` of a convolution over `frames` pictures; frames 0: no slicing.
     int64_t frames, frame;
+    // Columns are [groups, each, width] in the model and [each, groups, width] in the file; groups
+    // 0: unchanged.
+    struct {
+        int64_t groups, each, width;
+    } columns;
     struct gguf_rows *rows; // [count] joined in this order
     size_t count;
     float *numbers; // all elements, instead of rows

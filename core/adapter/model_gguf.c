@@ -114,6 +114,25 @@ static int put_qwen(struct export *e, struct err *err)
     return 0;
 }
 
+// Writes the keys of recurrent layers (core/files/gguf_delta.c).
+static void put_delta(struct export *e)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    const struct delta_config *x = &d->delta;
+    int interval = 1;
+    bool regular = true;
+    while (interval < d->layers && d->recurs[interval - 1]) interval++;
+    for (int l = 0; l < d->layers; l++) regular &= d->recurs[l] == ((l + 1) % interval != 0);
+    gguf_writer_u32(e->out, ".ssm.conv_kernel", x->taps);
+    gguf_writer_u32(e->out, ".ssm.state_size", x->key_width);
+    gguf_writer_u32(e->out, ".ssm.group_count", x->key_heads);
+    gguf_writer_u32(e->out, ".ssm.time_step_rank", x->heads);
+    gguf_writer_u32(e->out, ".ssm.inner_size", x->heads * x->width);
+    gguf_writer_u32(e->out, ".full_attention_interval", interval);
+    if (!regular)
+        gguf_writer_bools(e->out, ".attention.recurrent_layers", d->recurs, (size_t)d->layers);
+}
+
 // Refuses what GGUF's keys cannot express: llama.cpp computes the factor of the scores, and assumes
 // one layer without a window after five with one.
 static int put_window(struct export *e, struct err *err)
@@ -153,6 +172,7 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".vocab_size", d->vocab);
     gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
+    if (decoder_uses(d, &attention_delta)) put_delta(e);
     return put_qwen(e, err) < 0 ? -1 : put_rotary(e, err);
 }
 
@@ -285,6 +305,36 @@ static void add_expert(struct export *e, const char *plain, const struct weight 
     free(all);
 }
 
+// Returns how many value heads share a key head if the file's order of value heads differs from the
+// model's (core/files/gguf_delta.c), otherwise 0.
+static int64_t delta_group(const struct export *e)
+{
+    const struct delta_config *d = &e->model->decoder.config.delta;
+    return d->alternate || d->heads == d->key_heads ? 0 : d->heads / d->key_heads;
+}
+
+// Adds a weight of a recurrent layer, with the value heads in the file's order.
+static void add_delta(struct export *e, const char *plain, const struct weight *w)
+{
+    const struct delta_config *d = &e->model->decoder.config.delta;
+    const int64_t group = delta_group(e), rows = w->tensor->shape[0];
+    const bool all = strstr(plain, ".in_proj_qkv.") || strstr(plain, ".conv1d.");
+    const bool gates = strstr(plain, ".in_proj_a.") || strstr(plain, ".in_proj_b.");
+    const int64_t first = all ? 2 * d->key_heads * d->key_width : 0, head = gates ? 1 : d->width;
+    struct gguf_tensor *t = add_rows(e, plain, w, rows);
+    if (!group || !(all || gates || strstr(plain, ".in_proj_z."))) {
+        gguf_tensor_rows(t, w, 0, rows);
+        if (!group || !strstr(plain, ".out_proj.")) return;
+        t->columns.groups = d->key_heads, t->columns.each = group, t->columns.width = d->width;
+        return;
+    }
+    if (first) gguf_tensor_rows(t, w, 0, first);
+    for (int64_t i = 0; i < d->heads; i++) {
+        const int64_t from = i % d->key_heads * group + i / d->key_heads;
+        gguf_tensor_rows(t, w, first + from * head, head);
+    }
+}
+
 static void add_numbers(struct export *e, char *name, float *numbers, int64_t count)
 {
     gguf_tensors_add(&e->tensors, name, DTYPE_F32, 1, &count)->numbers = numbers;
@@ -298,6 +348,8 @@ static void add_weight(struct export *e, const struct weight *w)
     if (gain)
         add_numbers(e, gguf_text_name(e->architecture, plain),
                     adapter_vector(e->model->arena.backend, gain), rows);
+    else if (strstr(plain, ".linear_attn."))
+        add_delta(e, plain, w);
     else if (strstr(plain, ".experts."))
         add_expert(e, plain, w);
     else if (strstr(plain, ".qkv_proj."))
@@ -307,14 +359,33 @@ static void add_weight(struct export *e, const struct weight *w)
     free(plain);
 }
 
-// Adds vectors that are not weights: the experts' biases.
+// Adds A_log as -exp(A_log), or dt_bias.
+static void add_delta_numbers(struct export *e, const char *stem, const struct tensor *t)
+{
+    const struct delta_config *d = &e->model->decoder.config.delta;
+    const int64_t group = delta_group(e);
+    const bool rates = text_ends(stem, ".ssm_a");
+    float *from = adapter_vector(e->model->arena.backend, t);
+    float *to = xreallocarray(NULL, (size_t)d->heads, sizeof *to);
+    for (int64_t i = 0; i < d->heads; i++) {
+        const float x = from[group ? i % d->key_heads * group + i / d->key_heads : i];
+        to[i] = rates ? -expf(x) : x;
+    }
+    free(from);
+    add_numbers(e, xasprintf("%s%s", stem, rates ? "" : ".bias"), to, d->heads);
+}
+
+// Adds vectors that are not weights: the experts' biases, rates of recurrences.
 static void add_constants(struct export *e)
 {
     struct decoder_constant c = { 0 };
     while (decoder_next_constant(&e->model->decoder, &c)) {
         char *stem = gguf_text_name(e->architecture, c.name);
-        add_numbers(e, xasprintf("%s.bias", stem),
-                    adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
+        if (strstr(c.name, ".linear_attn."))
+            add_delta_numbers(e, stem, c.tensor);
+        else
+            add_numbers(e, xasprintf("%s.bias", stem),
+                        adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
         free(stem);
     }
 }

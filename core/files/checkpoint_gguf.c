@@ -206,7 +206,7 @@ static int read_both(struct checkpoint *c, const char *model, const char *encode
         if (e.file) keep_file(c, e.file);
     } else if (strcmp(encoder, "none") != 0) {
         e.file = open_file(c, encoder, err);
-        e.kind = e.file ? gguf_encoder_find(e.file, err) : NULL;
+        e.kind = e.file ? gguf_encoder_find(e.file, text, err) : NULL;
         if (!e.kind || gguf_encoder_fits(e.kind, e.file, text, err) < 0) return -1;
     }
     if (read_text_model(c, err) < 0) return -1;

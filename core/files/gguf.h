@@ -46,6 +46,10 @@ struct gguf_entry {
     bool read;                 // some code has looked it up
 };
 
+// Key of configs that are read from GGUF files: the value heads of recurrent layers alternate
+// between the key heads (core/files/gguf_delta.c).
+#define GGUF_ALTERNATE "linear_value_heads_alternate"
+
 struct gguf {
     char *path;
     void *map; // whole file, read-only

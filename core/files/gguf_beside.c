@@ -123,7 +123,7 @@ static void add_candidate(struct candidates *all, char *path, const char *model,
     for (int i = 0; i < (int)(sizeof order / sizeof *order); i++)
         if (!strcmp(c->words.type, order[i])) c->exactness = i + 1;
     c->file = gguf_open(path, &c->why);
-    c->kind = c->file ? gguf_encoder_find(c->file, &c->why) : NULL;
+    c->kind = c->file ? gguf_encoder_find(c->file, text, &c->why) : NULL;
     if (c->kind && gguf_encoder_fits(c->kind, c->file, text, &c->why) == 0) {
         all->fitting++;
         return;

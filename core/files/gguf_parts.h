@@ -4,6 +4,7 @@
 //   checkpoint_gguf.c   a model's files as a struct checkpoint: splits, picture encoder
 //   gguf_text.c         language models: one row per architecture
 //   gguf_latent.c         DeepSeek's latent attention and experts
+//   gguf_delta.c          Qwen3.5's Gated DeltaNet
 //   gguf_vision.c       picture encoders: config and tensors
 //   gguf_encoders.c       one row per projector type; new ones are in the family's file
 //   gguf_beside.c         chooses among the encoder files beside a model
@@ -99,6 +100,11 @@ extern const struct gguf_name gguf_latent_names[];
 int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                     const char *start, struct renamed *r, struct err *err);
 
+void gguf_delta_read(struct gguf_config *c);
+extern const struct gguf_name gguf_delta_names[];
+int gguf_delta_put(const struct gguf *f, const struct safetensor *t, const char *stem,
+                   const char *start, struct renamed *r, struct err *err);
+
 // The model's config while an encoder's part is added to it.
 struct encoder_config {
     struct gguf_config c; // reads "clip.vision.*"; c.to: vision_config
@@ -147,7 +153,9 @@ extern const struct gguf_encoder gguf_encoders[]; // the last has no type
 // those of gguf_encoders.
 void gguf_encoders_register(const struct gguf_encoder *(*of_families)(int index));
 
-const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err);
+// Returns the row of the encoder's type, if possible one that goes with the language model `text`.
+const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, const struct gguf *text,
+                                             struct err *err);
 // Returns -1 if the encoder does not fit this language model; the message gives the reason (type,
 // width).
 int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,

@@ -126,6 +126,7 @@ static const struct gguf_architecture {
                // part, reversed, only in files with multimodal positions; 0: unchanged
     void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
     const struct gguf_name *names; // layer tensors that only this architecture has; NULL: none
+    bool part;                     // positions rotate only a part of each head; `read` reads it
     // Splits or joins a tensor and adds the results, whose names begin with `start`
     // ("model.layers.3."). Returns 1; 0 for tensors that are only renamed; -1 on error.
     int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
@@ -142,6 +143,8 @@ static const struct gguf_architecture {
       .names = gguf_latent_names, .put = gguf_latent_put },
     { "qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe", .read = read_deepstack_experts,
       .names = gguf_latent_names, .put = gguf_latent_put },
+    { "qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", .part = true, .read = gguf_delta_read,
+      .names = gguf_delta_names, .put = gguf_delta_put },
     { "gemma3", "Gemma3ForCausalLM", "gemma3_text", .read = read_gemma, .names = gemma_names },
     { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .read = read_glm, .names = glm_names },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
@@ -350,7 +353,8 @@ static void check_heads(struct gguf_config *c, const struct gguf_architecture *a
     const cJSON *width = json_get(c->to, "head_dim");
     if (c->failed || !width || a->read == gguf_latent_read) return;
     const int64_t head = (int64_t)width->valuedouble;
-    const int64_t rotary = a->order < 0 ? head : config_value(c, "rope.dimension_count", 0, head);
+    const bool partial = a->order < 0 || a->part;
+    const int64_t rotary = partial ? head : config_value(c, "rope.dimension_count", 0, head);
     if (rotary && rotary != head)
         config_refuse(c,
                       "'%s.rope.dimension_count' is %lld: rotating only a part of each head of "

@@ -31,9 +31,10 @@ static const struct gguf_encoder *encoder_at(int i)
     return of_families ? of_families(i - own) : NULL;
 }
 
-const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct err *err)
+const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, const struct gguf *text,
+                                             struct err *err)
 {
-    const char *type;
+    const char *type, *architecture = gguf_text(text, "general.architecture");
     // Files that may also hold an audio encoder store a projector type per encoder, one level
     // further down.
     if (gguf_text_read(mmproj, "clip.projector_type", &type, err) < 0 ||
@@ -43,19 +44,20 @@ const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, struct e
     }
     if (!type) type = "mlp";
     struct buf known = { 0 };
-    const struct gguf_encoder *e;
+    const struct gguf_encoder *e, *found = NULL;
     for (int i = 0; (e = encoder_at(i)); i++) {
         if ((!strcmp(type, e->type) || (e->also && !strcmp(type, e->also))) &&
             (!e->needs || gguf_find(mmproj, e->needs))) {
-            buf_release(&known);
-            return e;
+            if (!found) found = e;
+            if (e->texts && text_listed(e->texts, architecture)) found = e;
         }
         buf_printf(&known, "%s%s", known.length ? ", " : "", e->type);
     }
-    err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,
-            known.data);
+    if (!found)
+        err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,
+                known.data);
     buf_release(&known);
-    return NULL;
+    return found;
 }
 
 int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,

@@ -141,6 +141,7 @@ static struct tensor *run_piece(struct graph *g, const struct layer *layer, stru
                                                   .key_width = d->key_width,
                                                   .heads = d->heads,
                                                   .width = d->width,
+                                                  .alternate = d->alternate,
                                                   .before = graph_weight(&before.state),
                                                   .after = graph_weight(&after.state) });
 }

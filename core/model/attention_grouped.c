@@ -15,6 +15,7 @@
 // heads share one gain, all key heads another (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
 #include <string.h>
 
+#include "core/files/gguf.h"
 #include "core/model/attend.h"
 #include "core/model/fused.h"
 #include "core/model/layer.h"
@@ -143,6 +144,7 @@ static int gated_read(struct decoder_config *c, const cJSON *json, struct err *e
         json_int(json, "linear_key_head_dim", 1, 10000, 128, &d->key_width, err) < 0 ||
         json_int(json, "linear_value_head_dim", 1, 10000, 128, &d->width, err) < 0 ||
         json_int(json, "linear_conv_kernel_dim", 1, 64, 4, &d->taps, err) < 0 ||
+        json_bool(json, GGUF_ALTERNATE, false, &d->alternate, err) < 0 ||
         json_bool(json, "attention_bias", false, &c->qkv_bias, err) < 0)
         return -1;
     c->out_bias = c->qkv_bias;

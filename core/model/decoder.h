@@ -90,6 +90,8 @@ struct latent_config {
 struct delta_config {
     int64_t key_heads, key_width, heads, width; // Hk, dk, Hv, dv
     int64_t taps;                               // rows that the convolution reads
+    // Value head h reads key head h % Hk, as in GGUF files; in Hugging Face's order h / (Hv/Hk).
+    bool alternate;
 };
 
 // Config of a mixture of experts (core/model/ffn_experts.c).
@@ -255,7 +257,7 @@ char *decoder_common_name(const struct decoder_kind *kind, const char *name);
 // Iterates over constant vectors (the routers' biases, factors of layers); start with { 0 }.
 struct decoder_constant {
     int layer, i;                // the next constant: its layer, and its index in a list of weights
-    bool end;                    // the list of after_layer's weights; false: the FFN's
+    int list;                    // that list: attention's, the FFN's or after_layer's
     char name[160];              // "layers.3.mlp.gate.e_score_correction_bias"
     const struct tensor *tensor; // [n]
 };

@@ -104,14 +104,14 @@ static bool next_constant(const struct decoder_config *config, const struct subl
 bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
 {
     const struct decoder_config *config = &d->config;
-    for (; c->layer < config->layers; c->layer++, c->i = 0, c->end = false) {
+    for (; c->layer < config->layers; c->layer++, c->list = 0) {
         const struct decoder_layer *of = &d->layer[c->layer];
-        if (!c->end) {
-            if (next_constant(config, &of->ffn, decoder_ffn(config, c->layer)->weight, c))
-                return true;
-            c->end = true, c->i = 0;
-        }
-        if (next_constant(config, &of->end, config->kind->end_weight, c)) return true;
+        const struct sublayer *parts[] = { &of->attention, &of->ffn, &of->end };
+        const layer_weight_fn lists[] = { decoder_attention(config, c->layer)->weight,
+                                          decoder_ffn(config, c->layer)->weight,
+                                          config->kind->end_weight };
+        for (; c->list < 3; c->list++, c->i = 0)
+            if (next_constant(config, parts[c->list], lists[c->list], c)) return true;
     }
     return false;
 }

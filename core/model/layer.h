@@ -121,6 +121,9 @@ int decoder_attending(const struct decoder_config *c, int layer);
 // Fails if the layer has no attention; `what` needs it: "prune.layer 2". 0 or -1.
 int decoder_need_attention(const struct decoder_config *c, int layer, const char *what,
                            struct err *err);
+// True if the weight has the value heads of a recurrent layer, in the order of a GGUF file, which is
+// not that of model folders and adapters.
+bool decoder_alternates(const struct decoder_config *c, const char *weight);
 // Returns the traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);
 

@@ -63,6 +63,7 @@ struct tensor *op_causal_conv(struct graph *g, struct tensor *x, struct tensor *
 struct delta_rule {
     struct tensor *x, *a, *b, *log_a, *bias;
     int64_t key_heads, key_width, heads, width; // Hk, dk, Hv, dv
+    bool alternate; // value head h reads key head h % Hk; else h / (Hv/Hk)
     // States [Hv,dk,dv] before and after the rows, not with a tape. before NULL: zeros; after NULL:
     // not needed; they may be the same.
     const struct tensor *before;

@@ -51,12 +51,16 @@ struct tensor *op_causal_conv(struct graph *g, struct tensor *x, struct tensor *
                      &(struct tape_step){ .backward = conv_backward, .in = { x, w } });
 }
 
+// key_heads: negative if value heads alternate between them.
 static struct delta_inputs inputs_of(struct tensor *const *in, int64_t key_heads)
 {
-    return (struct delta_inputs){ in[0], in[1], in[2], in[3], in[4], key_heads };
+    const bool alternate = key_heads < 0;
+    return (struct delta_inputs){ in[0],    in[1], in[2],
+                                  in[3],    in[4], alternate ? -key_heads : key_heads,
+                                  alternate };
 }
 
-// in: x, a, b, log_a, bias; integer: key heads.
+// in: x, a, b, log_a, bias; integer: key heads, as of inputs_of.
 static int delta_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor d[5], dy;
@@ -92,9 +96,10 @@ struct tensor *op_delta_rule(struct graph *g, const struct delta_rule *p)
     if (tape_on(g) && (p->before || p->after)) BUG("a recorded delta rule with a state");
     struct tensor *y = graph_new3(g, DTYPE_F32, n, p->heads, p->width);
     if (!y) return NULL;
-    const struct delta_inputs inputs = inputs_of(in, p->key_heads);
+    const int64_t key_heads = p->alternate ? -p->key_heads : p->key_heads;
+    const struct delta_inputs inputs = inputs_of(in, key_heads);
     return op_record(g, "delta rule", g->backend->delta_rule(y, &inputs, p->before, p->after), y,
                      &(struct tape_step){ .backward = delta_backward,
                                           .in = { in[0], in[1], in[2], in[3], in[4] },
-                                          .integer = p->key_heads });
+                                          .integer = key_heads });
 }

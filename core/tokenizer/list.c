@@ -37,6 +37,10 @@ static const struct pre_kind {
       .begins = true },
     { .names = "glm4 chatglm-bpe dbrx smaug-bpe", .cut = { WORDS_LLAMA3 } },
     { .names = "qwen2 deepseek-r1-qwen", .normalizer = "NFC", .cut = { WORDS_QWEN2 } },
+    { .names = "qwen35",
+      .normalizer = "NFC",
+      .cut = { WORDS_SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}|"
+                            " ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" WORDS_SPACES } },
     { .names = "smollm starcoder refact command-r codeshell exaone minerva-7b",
       .cut = { "\\p{N}", WORDS_GPT2 } },
     { .names = "tekken",

@@ -10,6 +10,7 @@
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/graph/tape.h"
+#include "core/model/layer.h"
 #include "core/model/linear.h"
 #include "core/model/model.h"
 #include "core/model/weights.h"
@@ -265,10 +266,19 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
 }
 
 // Training all weights writes a model folder that also has the base folder's other files; a GGUF
-// file has no folder, and a quantised folder's tensors cannot be written.
+// file has no folder, and a quantised folder's tensors cannot be written. Adapters have the value
+// heads of recurrent layers in the order of model folders.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
+    for (size_t i = 0; i < m->weights.count; i++)
+        if ((chosen->item[i].trained || chosen->item[i].rank) &&
+            decoder_alternates(&m->decoder.config, m->weights.list[i].name))
+            return err_set(err,
+                           "'%s' cannot be trained from a GGUF file, whose value heads have "
+                           "another order than adapters: open the model's folder, or exclude "
+                           "linear_attn (train.params)",
+                           m->weights.list[i].name);
     if (!chosen->whole || (!c->gguf_count && !c->quantised)) return 0;
     return err_set(err,
                    "a %s cannot be trained in full: choose a train.method that writes an "

@@ -419,7 +419,7 @@ static void check_delta_rule(int64_t n, int64_t d)
     struct delta_inputs p[2];
     struct delta_grads grads[2];
     for (int side = 0; side < 2; side++) {
-        p[side] = (struct delta_inputs){ OF(x), OF(a), OF(b), OF(log_a), OF(bias), HK };
+        p[side] = (struct delta_inputs){ OF(x), OF(a), OF(b), OF(log_a), OF(bias), HK, n % 2 };
         grads[side] = (struct delta_grads){ OF(dx), OF(da), OF(db), OF(dlog_a), OF(dbias) };
     }
     ON_BOTH(delta_rule, OF(y), &p[side], OF(state), OF(state));

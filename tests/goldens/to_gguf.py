@@ -9,7 +9,7 @@ holds as a model folder, for comparison. --swap exchanges the layers of the enco
 the encoder and --drop removes one, --set KEY=null removes a key, --split-heads stores kv_b_proj as newer converters
 do.
 """
-import argparse, array, json, os, shutil, struct, sys
+import argparse, array, json, math, os, shutil, struct, sys
 
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 TYPE = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30}
@@ -155,8 +155,12 @@ LAYER.update({"self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn
               "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp"})
 GLM = dict(LAYER, **{"post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
                      "mlp.gate_up_proj": "ffn_up"})
+DELTA = dict(LAYER, **{"post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv",
+                       "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_a": "ssm_alpha",
+                       "linear_attn.in_proj_b": "ssm_beta", "linear_attn.conv1d": "ssm_conv1d",
+                       "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out"})
 ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
-        "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe"}
+        "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35"}
 
 
 def text_config(config):
@@ -196,6 +200,40 @@ def experts_of(t, halves):
                                                          for r in range(rows) for k in range(wide))) for half in range(halves)]
 
 
+def grouped(t, first, groups, each, rows):
+    """Rows from `first` on: groups of `each` heads of some rows, put side by side: the first head of each group, ..."""
+    order = [first + (g * each + r) * rows + i for r in range(each) for g in range(groups) for i in range(rows)]
+    return t.rows(list(range(first)) + order)
+
+
+def turned(t):
+    size = len(t.data) // (t.shape[0] * t.shape[1])
+    return Tensor([t.shape[1], t.shape[0]], t.type, b"".join(t.data[(r * t.shape[1] + c) * size:][:size]
+                                                             for c in range(t.shape[1]) for r in range(t.shape[0])))
+
+
+def delta_tensor(config, name, t):
+    """A tensor of Qwen3.5 as its converter stores it."""
+    groups, wide = config["linear_num_key_heads"], config["linear_value_head_dim"]
+    each = config["linear_num_value_heads"] // groups
+    keys = 2 * groups * config["linear_key_head_dim"]
+    if name == "ssm_conv1d":
+        t = Tensor([t.shape[0], t.shape[2]], t.type, t.data).to("F32")
+    if name in ("attn_qkv", "ssm_conv1d"):
+        return grouped(t, keys, groups, each, wide)
+    if name == "attn_gate":
+        return grouped(t, 0, groups, each, wide)
+    if name in ("ssm_alpha", "ssm_beta", "ssm_a", "ssm_dt"):
+        t = grouped(t, 0, groups, each, 1)
+    if name == "ssm_out":
+        return turned(grouped(turned(t), 0, groups, each, wide))
+    if name == "ssm_a":
+        return Tensor(t.shape, "F32", array.array("f", [-math.exp(x) for x in t.floats()]).tobytes())
+    if name.endswith("_norm") and name != "ssm_norm":
+        return Tensor(t.shape, "F32", array.array("f", [1 + x for x in t.floats()]).tobytes())
+    return t
+
+
 def text_tensors(config, arch, tensors, split_heads):
     heads = config["num_attention_heads"]
     experts = {}
@@ -203,10 +241,13 @@ def text_tensors(config, arch, tensors, split_heads):
     for key, t in tensors.items():
         key = key.replace("language_model.", "")
         stem, _, end = key.rpartition(".")
+        if key.startswith("mtp."):
+            continue
         if "visual" in key or "vision" in key or "projector" in key or "mlp1." in key or key.endswith("image_newline"):
             continue
         if stem in ("lm_head", "model.embed_tokens", "model.norm"):
             stem = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}[stem]
+            t = delta_tensor(config, stem, t) if arch == "qwen35" else t
         elif stem.startswith("model.layers."):
             _, _, layer, rest = stem.split(".", 3)
             if rest.startswith("mlp.experts."):
@@ -220,6 +261,11 @@ def text_tensors(config, arch, tensors, split_heads):
                 continue
             if end == "e_score_correction_bias":
                 yield f"blk.{layer}.exp_probs_b.bias", t
+                continue
+            if arch == "qwen35":
+                vector = {"A_log": ("ssm_a", ""), "dt_bias": ("ssm_dt", ".bias")}.get(end)
+                ours, end = vector or (DELTA[rest], f".{end}")
+                yield f"blk.{layer}.{ours}{end}", delta_tensor(config, ours, t)
                 continue
             if split_heads and rest == "self_attn.kv_b_proj":
                 keys, values = apart(t, heads, config["qk_nope_head_dim"])
@@ -279,6 +325,14 @@ def text_pairs(config, arch, split_heads):
                           "attention.head_count_kv": 1})
     elif arch == "glm4":
         pairs["rope.dimension_count"] = int(config["hidden_size"] // heads * config["partial_rotary_factor"])
+    elif arch == "qwen35":
+        full = config["rope_parameters"]["partial_rotary_factor"]
+        pairs.update({"attention.key_length": config["head_dim"], "attention.value_length": config["head_dim"],
+                      "rope.dimension_count": int(config["head_dim"] * full), "ssm.conv_kernel": config["linear_conv_kernel_dim"],
+                      "ssm.state_size": config["linear_key_head_dim"], "ssm.group_count": config["linear_num_key_heads"],
+                      "ssm.time_step_rank": config["linear_num_value_heads"],
+                      "ssm.inner_size": config["linear_value_head_dim"] * config["linear_num_value_heads"],
+                      "full_attention_interval": config["full_attention_interval"]})
     elif config.get("head_dim"):
         pairs["attention.key_length"] = config["head_dim"]
     if "num_experts" in config:
@@ -298,6 +352,8 @@ def pre_of(text):
         return "smollm"
     if r"\\p{Lu}" in text:
         return "tekken"
+    if r"\\p{L}\\p{M}" in text:
+        return "qwen35"
     return "llama-bpe" if r"\\p{N}{1,3}" in text else "qwen2" if r"\\p{N}|" in text else "gpt-2"
 
 
@@ -420,7 +476,7 @@ def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
         if int(parts[number]) >= keep:
             continue
         rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
-        if rest == "attn.qkv" and kind in ("glm4v", "qwen3_vl", "qwen3_vl_moe"):
+        if rest == "attn.qkv" and kind in ("glm4v", "qwen3_vl", "qwen3_vl_moe", "qwen3_5"):
             yield f"{start}attn_qkv.{end}", t
         elif rest in ("attn.qkv", "wqkv"):
             for i, q in enumerate("qkv"):
@@ -472,12 +528,12 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         more.update({"clip.projector_type": "glm4v", "clip.use_silu": True})
         pairs["attention.layer_norm_epsilon"] = v["rms_norm_eps"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
-    elif kind in ("qwen3_vl", "qwen3_vl_moe"):
+    elif kind in ("qwen3_vl", "qwen3_vl_moe", "qwen3_5"):
         more.update({"clip.projector_type": "qwen3vl_merger", "clip.use_gelu": True})
         pairs["projection_dim"], pairs["spatial_merge_size"] = v["out_hidden_size"], v["spatial_merge_size"]
         pairs["image_size"] = round(v["num_position_embeddings"] ** 0.5) * v["patch_size"]
         pairs["attention.layer_norm_epsilon"] = whole["text_config"]["rms_norm_eps"]
-        pairs["is_deepstack_layers"] = [i in v["deepstack_visual_indexes"] for i in range(blocks)]
+        pairs["is_deepstack_layers"] = [i in v.get("deepstack_visual_indexes", []) for i in range(blocks)]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
     elif kind == "kimi_vl":
         more.update({"clip.projector_type": "kimivl", "clip.use_gelu": True})

@@ -62,7 +62,8 @@ static void plain_delta(double *want, double *S, const struct delta_inputs *p, i
     const int64_t rows = p->x->shape[0], wide = p->x->shape[1], hk = p->key_heads;
     for (int64_t i = 0; i < rows * heads; i++) {
         const int64_t n = i / heads, h = i % heads;
-        const float *q = x + n * wide + h / (heads / hk) * dk, *k = q + hk * dk;
+        const int64_t key = p->alternate ? h % hk : h / (heads / hk);
+        const float *q = x + n * wide + key * dk, *k = q + hk * dk;
         const float *v = x + n * wide + 2 * hk * dk + h * d;
         const double alpha = exp(-exp(log_a[h]) * log1p(exp((double)a[i] + bias[h])));
         const double by = 1 / (1 + exp(-(double)beta[i]));
@@ -82,7 +83,7 @@ static void plain_delta(double *want, double *S, const struct delta_inputs *p, i
 
 // d: width of values; 4 value heads share 2 keys of width 5, from a state on. In two calls, the
 // same bits.
-static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
+static void check_delta_order(const struct backend *b, int64_t n, int64_t d, bool alternate)
 {
     enum { HK = 2, H = 4, DK = 5 };
     const int64_t wide = 2 * HK * DK + H * d, size = H * DK * d;
@@ -91,7 +92,7 @@ static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
     struct tensor bias = noise_tensor(1, H, 0, 0, 5), before = noise_tensor(1, size, 0, 0, 6);
     struct tensor y = tensor_of(DTYPE_F32, 3, n, H, d), after = noise_tensor(1, size, 0, 0, 7);
     struct tensor parts = tensor_of(DTYPE_F32, 3, n, H, d);
-    const struct delta_inputs p = { &x, &a, &beta, &log_a, &bias, HK };
+    const struct delta_inputs p = { &x, &a, &beta, &log_a, &bias, HK, alternate };
     double *want = doubles(n * H * d), *S = doubles(size);
     for (int64_t i = 0; i < size; i++) S[i] = ((float *)before.data)[i];
     plain_delta(want, S, &p, H, DK, d);
@@ -104,7 +105,9 @@ static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
             some[i].data = (float *)some[i].data + from * tensor_row(&some[i]);
             some[i].shape[0] = m;
         }
-        const struct delta_inputs q = { &some[0], &some[1], &some[2], &log_a, &bias, HK };
+        const struct delta_inputs q = {
+            &some[0], &some[1], &some[2], &log_a, &bias, HK, alternate
+        };
         assert_int_equal(b->delta_rule(&some[3], &q, &before, &before), 0);
     }
     assert_memory_equal(parts.data, y.data, tensor_bytes(&y));
@@ -112,6 +115,12 @@ static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
     finish(b, "delta_rule", &y, want, 1e-5, 1e-5);
     free(x.data), free(a.data), free(beta.data), free(log_a.data), free(bias.data);
     free(before.data), free(after.data), free(parts.data), free(S);
+}
+
+static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
+{
+    check_delta_order(b, n, d, false);
+    check_delta_order(b, n, d, true);
 }
 
 static const struct check checks[] = { CHECKED_IN_OPS_RECURRENT(ENTRY) };

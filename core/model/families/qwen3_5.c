@@ -1,5 +1,6 @@
 // core/model/families/qwen3_5.c -- Qwen3.5: Qwen3-VL's encoder and merger, without DeepStack, and
 // the decoder of qwen3_5_text.c.
+#include "core/files/gguf_parts.h"
 #include "core/model/families/native.h"
 #include "core/model/families/qwen3_vl.h"
 
@@ -9,6 +10,77 @@ static int qwen3_5_configure(struct model *m, const struct checkpoint *c, struct
     return qwen3_vl_configure_as(m, c, decoder, &vision_qwen3_5, err);
 }
 
+// --- published models ----------------------------------------------------------------------------
+
+#define SHAPE_CONFIG(tied, vision, out, text)                                                      \
+    "{\"architectures\": [\"Qwen3_5ForConditionalGeneration\"], \"model_type\": \"qwen3_5\", "     \
+    "\"image_token_id\": 0, \"tie_word_embeddings\": " tied ", \"dtype\": \"bfloat16\", "          \
+    "\"vision_config\": {\"model_type\": \"qwen3_5\", " vision ", \"hidden_act\": "                \
+    "\"gelu_pytorch_tanh\", \"in_channels\": 3, \"deepstack_visual_indexes\": [], "                \
+    "\"num_position_embeddings\": 2304, \"out_hidden_size\": " out ", \"patch_size\": 16, "        \
+    "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2}, "                                     \
+    "\"text_config\": {\"model_type\": \"qwen3_5_text\", \"hidden_size\": " out ", " text          \
+    ", \"full_attention_interval\": 4, \"head_dim\": 256, \"hidden_act\": \"silu\", "              \
+    "\"attn_output_gate\": true, \"attention_bias\": false, \"linear_conv_kernel_dim\": 4, "       \
+    "\"linear_key_head_dim\": 128, \"linear_num_key_heads\": 16, \"linear_value_head_dim\": 128, " \
+    "\"vocab_size\": 248320, \"max_position_embeddings\": 262144, \"rms_norm_eps\": 1e-06, "       \
+    "\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 10000000, "                 \
+    "\"partial_rotary_factor\": 0.25, \"mrope_interleaved\": true, "                               \
+    "\"mrope_section\": [11, 11, 10]}}}"
+#define SHAPE_ENCODER(hidden, ffn, layers, heads)                                     \
+    "\"hidden_size\": " hidden ", \"intermediate_size\": " ffn ", \"depth\": " layers \
+    ", \"num_heads\": " heads
+#define SHAPE_TEXT(ffn, layers, heads, kv_heads, value_heads)                  \
+    "\"intermediate_size\": " ffn ", \"num_hidden_layers\": " layers           \
+    ", \"num_attention_heads\": " heads ", \"num_key_value_heads\": " kv_heads \
+    ", \"linear_num_value_heads\": " value_heads
+#define SHAPE_PICTURES                                                                        \
+    "{\"size\": {\"longest_edge\": 16777216, \"shortest_edge\": 65536}, \"patch_size\": 16, " \
+    "\"temporal_patch_size\": 2, \"merge_size\": 2, \"image_mean\": [0.5, 0.5, 0.5], "        \
+    "\"image_std\": [0.5, 0.5, 0.5], \"image_processor_type\": \"Qwen2VLImageProcessorFast\"}"
+#define SHAPE(id, tied, vision, out, text)                                              \
+    {                                                                                   \
+        id, SHAPE_CONFIG(tied, vision, out, text), SHAPE_PICTURES, 248320, 248044, NULL \
+    }
+
+static const struct family_shape shapes[] = {
+    SHAPE("qwen3.5-0.8b", "true", SHAPE_ENCODER("768", "3072", "12", "12"), "1024",
+          SHAPE_TEXT("3584", "24", "8", "2", "16")),
+    SHAPE("qwen3.5-2b", "true", SHAPE_ENCODER("1024", "4096", "24", "16"), "2048",
+          SHAPE_TEXT("6144", "24", "8", "2", "16")),
+    SHAPE("qwen3.5-4b", "true", SHAPE_ENCODER("1024", "4096", "24", "16"), "2560",
+          SHAPE_TEXT("9216", "32", "16", "4", "32")),
+    SHAPE("qwen3.5-9b", "false", SHAPE_ENCODER("1152", "4304", "27", "16"), "4096",
+          SHAPE_TEXT("12288", "32", "16", "4", "32")),
+    SHAPE("qwen3.5-27b", "false", SHAPE_ENCODER("1152", "4304", "27", "16"), "5120",
+          SHAPE_TEXT("17408", "64", "24", "4", "48")),
+    { 0 },
+};
+
+// --- GGUF files ----------------------------------------------------------------------------------
+
+static const struct gguf_encoder gguf_encoder = {
+    .type = "qwen3vl_merger",
+    .texts = (const char *const[]){ "qwen35", NULL },
+    .architecture = "Qwen3_5ForConditionalGeneration",
+    .model_type = "qwen3_5",
+    .prefixes = { "model.language_model.", "" },
+    .outer = qwen3_vl_outer,
+    .blocks = "model.visual.blocks.",
+    .block = qwen3_vl_block,
+    .last = "mm.2.weight",
+    .patches = "model.visual.patch_embed.proj.weight",
+    .read = qwen3_vl_read_gguf,
+};
+
+static const struct family_mmproj mmproj = { .type = "qwen3vl_merger",
+                                             .whole_qkv = true,
+                                             .norm = "v.post_ln",
+                                             .linear = { "mm.0", "mm.2" },
+                                             .check = qwen3_vl_check_mmproj,
+                                             .put = qwen3_vl_put_mmproj,
+                                             .read = &gguf_encoder };
+
 const struct family family_qwen3_5 = {
     .name = "qwen3_5",
     .architectures = (const char *const[]){ "Qwen3_5ForConditionalGeneration", NULL },
@@ -17,6 +89,8 @@ const struct family family_qwen3_5 = {
     .configure = qwen3_5_configure,
     .bind = qwen3_vl_bind,
     .part = qwen3_vl_part,
+    .mmproj = &mmproj,
+    .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|vision_start|>",
     .picture_after = "<|vision_end|>",

@@ -26,6 +26,7 @@ static const struct decoder_kind decoder = {
     .ffn = &ffn_gated,
     .norms = &norms_before,
     .rotary = &rotary_multimodal_part,
+    .gguf = "qwen35",
     .keys = (const char *const[]){ "attn_output_gate", "layer_types", "mrope_interleaved", NULL },
 };
 

@@ -193,7 +193,7 @@ static void check_deepstack(struct encoder_config *e, int count)
                       count, (long long)announced, text.arch, (long long)layers);
 }
 
-static void read_gguf(struct encoder_config *e)
+void qwen3_vl_read_gguf(struct encoder_config *e)
 {
     int64_t block[VISION_DEEP_MOST];
     const int count = gguf_deepstack_blocks(e->c.file, block, VISION_DEEP_MOST);
@@ -212,13 +212,14 @@ static void read_gguf(struct encoder_config *e)
     cJSON *list = cJSON_AddArrayToObject(e->vision, "deepstack_visual_indexes");
     for (int i = 0; i < count; i++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber((double)block[i]));
-    encoder_sections(e, cJSON_GetObjectItemCaseSensitive(e->whole, "text_config"));
+    cJSON *text = cJSON_GetObjectItemCaseSensitive(e->whole, "text_config");
+    if (!json_get(json_get(text, "rope_scaling"), "mrope_section")) encoder_sections(e, text);
     config_put_text(e->preprocessor, "image_processor_type", "Qwen2VLImageProcessorFast");
     encoder_pixels(e, 65536, 16777216);
     encoder_placeholder(e, "image_token_id", "<|image_pad|>");
 }
 
-static const struct gguf_name gguf_outer[] = {
+const struct gguf_name qwen3_vl_outer[] = {
     { "v.patch_embd", "model.visual.patch_embed.proj", PLAIN },
     { "v.position_embd", "model.visual.pos_embed", PLAIN },
     { "v.post_ln", "model.visual.merger.norm", PLAIN },
@@ -227,7 +228,7 @@ static const struct gguf_name gguf_outer[] = {
     { 0 },
 };
 
-static const struct gguf_name gguf_block[] = {
+const struct gguf_name qwen3_vl_block[] = {
     { "ln1", "norm1", PLAIN },
     { "ln2", "norm2", PLAIN },
     { "attn_qkv", "attn.qkv", PLAIN },
@@ -255,22 +256,22 @@ static const struct gguf_encoder gguf_encoder = {
     .architecture = "Qwen3VLForConditionalGeneration",
     .model_type = "qwen3_vl",
     .prefixes = { "model.language_model.", "" },
-    .outer = gguf_outer,
+    .outer = qwen3_vl_outer,
     .blocks = "model.visual.blocks.",
-    .block = gguf_block,
+    .block = qwen3_vl_block,
     .mergers = "model.visual.deepstack_merger_list.",
     .merger = gguf_merger,
     .last = "mm.2.weight",
     .patches = "model.visual.patch_embed.proj.weight",
-    .read = read_gguf,
+    .read = qwen3_vl_read_gguf,
 };
 
-static int check_gguf(const struct model *m, struct err *err)
+int qwen3_vl_check_mmproj(const struct model *m, struct err *err)
 {
     return native_check_mmproj(m, GELU_TANH, err);
 }
 
-static void put_gguf(const struct model *m, struct gguf_writer *out)
+void qwen3_vl_put_mmproj(const struct model *m, struct gguf_writer *out)
 {
     const struct vision_config *v = &m->vision.config;
     bool deep[VISION_BLOCKS_MOST] = { false };
@@ -285,8 +286,8 @@ static const struct family_mmproj mmproj = { .type = "qwen3vl_merger",
                                              .whole_qkv = true,
                                              .norm = "v.post_ln",
                                              .linear = { "mm.0", "mm.2" },
-                                             .check = check_gguf,
-                                             .put = put_gguf,
+                                             .check = qwen3_vl_check_mmproj,
+                                             .put = qwen3_vl_put_mmproj,
                                              .read = &gguf_encoder };
 
 const struct family family_qwen3_vl = {

@@ -5,6 +5,9 @@
 
 #include "core/model/families/family.h"
 
+struct encoder_config;
+struct gguf_name;
+
 // Implements family->configure for the given decoder and encoder.
 int qwen3_vl_configure_as(struct model *m, const struct checkpoint *c,
                           const struct decoder_kind *decoder, const struct vision_kind *encoder,
@@ -12,5 +15,12 @@ int qwen3_vl_configure_as(struct model *m, const struct checkpoint *c,
 // Implement family->bind and family->part.
 int qwen3_vl_bind(struct model *m, const struct checkpoint *c, struct err *err);
 enum model_part_kind qwen3_vl_part(const struct model *m, const char *tensor);
+
+// Its encoder in GGUF files: the names of its tensors, `read` of a gguf_encoder, `check` and `put`
+// of a family_mmproj.
+extern const struct gguf_name qwen3_vl_outer[], qwen3_vl_block[];
+void qwen3_vl_read_gguf(struct encoder_config *e);
+int qwen3_vl_check_mmproj(const struct model *m, struct err *err);
+void qwen3_vl_put_mmproj(const struct model *m, struct gguf_writer *out);
 
 #endif

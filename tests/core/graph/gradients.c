@@ -65,6 +65,7 @@ static const struct check checks[] = {
     { "sigmoid_gate", { "sigmoid_gate_backward" }, 0, { { 3, 11 }, { 3, 11 } }, 33, plain_gate, run_gate },
     { "causal_conv", { "causal_conv_backward" }, 0, { { 7, 5 }, { 5, 4 } }, 35, plain_conv, run_conv },
     { "delta_rule", { "delta_rule_backward" }, 4, { { 6, 32 }, { 6, 4 }, { 6, 4 }, { 4 }, { 4 } }, 120, plain_delta, run_delta },
+    { "delta_rule", { "delta_rule_backward" }, -4, { { 6, 32 }, { 6, 4 }, { 6, 4 }, { 4 }, { 4 } }, 120, plain_delta, run_delta },
     { "delta_rule", { "delta_rule_backward" }, 2, { { 67, 22 }, { 67, 2 }, { 67, 2 }, { 2 }, { 2 } }, 670, plain_delta, run_delta },
     { "add_weighted_rows", { "add_weighted_rows_backward" }, 0, { { 6, 9 }, { 3, 9 }, { 3 } }, 54, plain_add_weighted, run_add_weighted },
     { "patches", { "patches_backward" }, 0, { { 3, 5, 7 } }, 72, plain_patches, run_patches },

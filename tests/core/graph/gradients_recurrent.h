@@ -33,7 +33,8 @@ static struct tensor *run_conv(const struct check *c, struct graph *g, struct te
     return op_causal_conv(g, in[0], in[1], NULL, NULL);
 }
 
-// x of 2 heads of queries and keys of width 3, and of `variant` values of width 5 each.
+// x of 2 heads of queries and keys of width 3, and of |variant| values of width 5 each, which
+// alternate between the keys if `variant` is negative.
 enum { KEY_HEADS = 2, KEY_WIDTH = 3, VALUE_WIDTH = 5 };
 
 static double squares(const double *x)
@@ -45,12 +46,13 @@ static double squares(const double *x)
 
 static void plain_delta(const struct check *c, double *const *in, double *out)
 {
-    const int64_t rows = c->in[0][0], wide = c->in[0][1], heads = c->variant;
+    const int64_t rows = c->in[0][0], wide = c->in[0][1], heads = abs(c->variant);
     double *S = doubles(heads * KEY_WIDTH * VALUE_WIDTH);
     memset(S, 0, (size_t)(heads * KEY_WIDTH * VALUE_WIDTH) * sizeof *S);
     for (int64_t n = 0; n < rows; n++)
         for (int64_t h = 0; h < heads; h++) {
-            const int64_t key = h / (heads / KEY_HEADS) * KEY_WIDTH;
+            const int64_t group = heads / KEY_HEADS;
+            const int64_t key = (c->variant < 0 ? h % KEY_HEADS : h / group) * KEY_WIDTH;
             const double *q = in[0] + n * wide + key, *k = q + KEY_HEADS * KEY_WIDTH;
             const double *v = in[0] + n * wide + 2 * KEY_HEADS * KEY_WIDTH + h * VALUE_WIDTH;
             const double z = in[1][n * heads + h] + in[4][h];
@@ -80,7 +82,8 @@ static struct tensor *run_delta(const struct check *c, struct graph *g, struct t
                                                   .bias = in[4],
                                                   .key_heads = KEY_HEADS,
                                                   .key_width = KEY_WIDTH,
-                                                  .heads = c->variant,
+                                                  .heads = abs(c->variant),
+                                                  .alternate = c->variant < 0,
                                                   .width = VALUE_WIDTH });
 }
 
