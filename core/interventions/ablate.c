@@ -17,6 +17,7 @@
 #include "core/base/random.h"
 #include "core/interventions/effect.h"
 #include "core/interventions/parts.h"
+#include "core/model/layer.h"
 #include "core/positions/positions.h"
 #include "core/probes/passes.h"
 
@@ -35,6 +36,7 @@ struct ablate {
     double **mean;  // [2*L][width] per layer, of text and of visual positions; NULL: not computed
     int64_t token;  // hidden in this pass; -1: none
     bool *all_rows, *keys; // [N], [P] for struct hidden_keys
+    int32_t *only;         // [N] for SITE_STATE
 };
 
 static void ablate_release(void *state)
@@ -44,6 +46,7 @@ static void ablate_release(void *state)
     free(s->mean);
     free(s->change);
     free(s->all_rows);
+    free(s->only);
     free(s->keys);
     parts_close(&s->parts);
     effect_close(&s->effect);
@@ -101,6 +104,7 @@ static void *ablate_start(const struct probe_env *env, struct err *err)
     s->env = env;
     parts_open(&s->parts, env, OUTPUT_LAYER);
     s->all_rows = xcalloc((size_t)n + 1, sizeof *s->all_rows);
+    s->only = xcalloc((size_t)n + 1, sizeof *s->only);
     s->keys = xcalloc((size_t)n + 1, sizeof *s->keys);
     s->change = xcalloc((size_t)cells, sizeof *s->change);
     s->mean = xcalloc(2 * (size_t)c->layers, sizeof *s->mean);
@@ -170,7 +174,7 @@ static void replacement(void *self, int layer, int64_t row, int64_t width, float
 static bool token_wants(void *self, const struct site *site, int layer)
 {
     const struct ablate *s = self;
-    return site == SITE_VALUES && (layer < 0 || s->parts.layers[layer]);
+    return (site == SITE_VALUES || site == SITE_STATE) && (layer < 0 || s->parts.layers[layer]);
 }
 
 static int token_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
@@ -178,6 +182,12 @@ static int token_run(void *self, struct graph *g, const struct site *site, struc
     struct ablate *s = self;
     s->parts.reached[args->layer] = true;
     if (s->token < 0) return 0;
+    if (site == SITE_STATE) {
+        args->only = s->only, args->only_count = 0;
+        for (int64_t i = 0; i < args->x->shape[0]; i++)
+            if (site_row(args, i) != s->token) s->only[args->only_count++] = (int32_t)i;
+        return 0;
+    }
     for (int64_t i = 0; i < args->q->shape[0]; i++) s->all_rows[i] = true;
     for (int64_t j = 0; j < args->k->shape[0]; j++) s->keys[j] = site_key(args, j) == s->token;
     args->seen.hidden = (struct hidden_keys){ .rows = s->all_rows, .keys = s->keys };

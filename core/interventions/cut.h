@@ -1,6 +1,7 @@
 // core/interventions/cut.h -- cuts attention: in chosen layers and heads, removes the scores of
 // some keys for some queries before the softmax (attention knockout: Geva et al. 2023, arXiv
-// 2304.14767). A position always sees itself.
+// 2304.14767). A position always sees itself. In a recurrent layer, hides positions from the state;
+// this needs all later positions as queries, and cuts all heads.
 //
 //   struct cut c;
 //   cut_open(&c, env);
@@ -29,6 +30,7 @@ struct cut {
 
     bool *rows, *keys; // [N], [P] for struct hidden_keys
     bool *one_head;    // [H]
+    int32_t *only;     // [N] for SITE_STATE
 };
 
 void cut_open(struct cut *c, const struct probe_env *env);
@@ -36,7 +38,7 @@ void cut_close(struct cut *c);
 struct hook cut_hook(struct cut *c);
 // The hook's function, for hooks that also do something else.
 int cut_run(void *cut, struct graph *g, const struct site *site, struct site_args *args);
-// Returns the first position that loses a key; -1: none does.
+// Returns the first row that a pass with the cut computes differently; -1: none.
 int64_t cut_first(const struct cut *c);
 
 #endif

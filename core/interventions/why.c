@@ -4,8 +4,9 @@
 //   pass 1: probability, entropy and most probable alternatives at the row that predicts each
 //   token;
 //           its shares of attention or contribution (core/probes/share.h)
-//   pass 2: the same answer with attention to the pictures cut (core/interventions/cut.h); the
-//           loss of log-probability measures how much a token depends on them
+//   pass 2: the same answer with attention to the pictures cut, and the pictures hidden from
+//           recurrent states (core/interventions/cut.h); the loss of log-probability measures how
+//           much a token depends on them
 //
 // Both passes compute logits row by row: products with quantised weights round differently in
 // passes of many rows.
@@ -19,6 +20,7 @@
 
 #include "core/interventions/cut.h"
 #include "core/interventions/objects.h"
+#include "core/model/layer.h"
 #include "core/model/sampler.h"
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
@@ -112,7 +114,7 @@ static void *why_start(const struct probe_env *env, struct err *err)
 
 static bool wants(void *self, const struct site *site, int layer)
 {
-    return site == SITE_VALUES;
+    return site == SITE_VALUES || site == SITE_STATE;
 }
 
 static int run(void *self, struct graph *g, const struct site *site, struct site_args *args)
@@ -120,7 +122,7 @@ static int run(void *self, struct graph *g, const struct site *site, struct site
     struct why *s = self;
     const struct hook reader = shares_hook(s->shares);
     if (cut_run(&s->cut, g, site, args) < 0) return -1;
-    return s->reading ? reader.run(reader.self, g, site, args) : 0;
+    return s->reading && site == SITE_VALUES ? reader.run(reader.self, g, site, args) : 0;
 }
 
 // Inserts a token into the list of the most probable ones.
@@ -274,6 +276,22 @@ static void put_alternatives(const struct why *s, struct results *r)
         }
 }
 
+// Says which layers have no shares.
+static void note_layers(const struct why *s, struct results *r)
+{
+    const struct decoder_config *c = &s->env->model->decoder.config;
+    struct buf lacking = { 0 };
+    for (int l = 0; l < c->layers; l++)
+        if (!decoder_attends(c, l)) buf_printf(&lacking, "%s%d", lacking.length ? ", " : "", l);
+    if (lacking.length)
+        results_note(r,
+                     "layers %s have a recurrent state in place of attention: the shares leave "
+                     "them out (/recurrence measures what they read); 'without picture' also keeps "
+                     "the picture out of their states",
+                     lacking.data);
+    buf_release(&lacking);
+}
+
 static int why_finish(void *state, struct results *r, struct err *err)
 {
     struct why *s = state;
@@ -311,6 +329,7 @@ static int why_finish(void *state, struct results *r, struct err *err)
                  share_setting(s->env->settings) == SHARE_ATTENTION ? "attention"
                                                                     : "attention contribution",
                  share_setting(s->env->settings) == SHARE_ATTENTION ? " and heads" : "");
+    note_layers(s, r);
     if (seen) put_objects(s, r, summary);
     return 0;
 }

@@ -18,6 +18,13 @@
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
+const struct site SITE_STATE[1] = { { "STATE", HAS_ROWS | IN_STEP, MAY_ONLY,
+                                      "[N,D] h before a recurrent layer" } };
+const struct site SITE_RECURRENCE[1] = {
+    { "RECURRENCE", HAS_ROWS | IN_STEP, MAY_NOT,
+      "[N, 2*Hk*dk + Hv*dv + 2*Hv] inputs of the recurrence: queries, keys, values, a, b" }
+};
+
 // --- config and weights --------------------------------------------------------------------------
 
 // [2*Hk*dk + Hv*dv, D] [Hv*dv,D] [Hv,D] [Hv,D], the filter [C,taps], [Hv] [Hv] [dv] [D,Hv*dv]
@@ -72,8 +79,9 @@ static double delta_row_flops(const struct decoder_config *c)
 // cache keeps a state.
 struct piece {
     int64_t first, end;
-    int slot;  // where the cache keeps the state after the piece; -1: nowhere
-    bool anew; // begins a sample, with a state of zeros
+    int slot;    // where the cache keeps the state after the piece; -1: nowhere
+    bool anew;   // begins a sample, with a state of zeros
+    bool hidden; // a row that later rows do not read
 };
 
 struct pieces {
@@ -87,7 +95,8 @@ static void add_piece(struct pieces *p, struct piece one)
     p->list[p->count++] = one;
 }
 
-static struct pieces cut(const struct graph *g, const struct layer *layer)
+// hidden [n]: rows that later ones do not read, each a piece of its own; NULL: none.
+static struct pieces cut(const struct graph *g, const struct layer *layer, const bool *hidden)
 {
     const struct pass *p = layer->pass;
     const struct sequence *s = p->sequence;
@@ -101,10 +110,12 @@ static struct pieces cut(const struct graph *g, const struct layer *layer)
     for (int64_t i = 0; i <= p->n; i++) {
         const int64_t row = i == p->n ? s->n : p->rows ? p->rows[i] : s->n - p->n + i;
         for (; marks && m < marks->count && marks->at[m].row <= row; m++, first = i, anew = false)
-            add_piece(&all, (struct piece){ first, i, marks->at[m].slot, anew });
+            add_piece(&all, (struct piece){ first, i, marks->at[m].slot, anew,
+                                            first < i && hidden && hidden[first] });
         const bool sample = s->start && i < p->n && s->start[row] == row;
-        if (first < i && (sample || i == block || i == p->n)) {
-            add_piece(&all, (struct piece){ first, i, -1, anew });
+        const bool apart = hidden && first < i && (hidden[first] || (i < p->n && hidden[i]));
+        if (first < i && (sample || apart || i == block || i == p->n)) {
+            add_piece(&all, (struct piece){ first, i, -1, anew, hidden && hidden[first] });
             first = i;
             anew = false;
         }
@@ -122,9 +133,10 @@ struct memory {
 
 // Computes the outputs [m,Hv,dv] of the m rows of a piece: x [m,C] before the convolution, a and b
 // [m,Hv]. `after` (data NULL: not needed) receives the memory after them and becomes *memory.
+// `inputs` (NULL: not needed) receives x after the convolution, a and b from row `row` on.
 static struct tensor *run_piece(struct graph *g, const struct layer *layer, struct tensor *x,
                                 struct tensor *a, struct tensor *b, struct memory *memory,
-                                struct memory after)
+                                struct memory after, struct tensor *inputs, int64_t row)
 {
     const struct delta_config *d = &layer->pass->config->delta;
     const struct linear *w = layer->w->attention.weight;
@@ -132,6 +144,12 @@ static struct tensor *run_piece(struct graph *g, const struct layer *layer, stru
     *memory = after;
     x = op_causal_conv(g, x, graph_weight(&w[FILTER].weight), graph_weight(&before.tail),
                        graph_weight(&after.tail));
+    if (inputs && x && x->shape[0]) {
+        const struct column_part part[] = { { x, { 0, 1, x->shape[1] } },
+                                            { a, { 0, 1, d->heads } },
+                                            { b, { 0, 1, d->heads } } };
+        op_copy_rows_into(g, inputs, row, op_columns_of(g, x->shape[0], part, 3));
+    }
     return op_delta_rule(g, &(struct delta_rule){ .x = x,
                                                   .a = a,
                                                   .b = b,
@@ -162,7 +180,8 @@ static struct memory slot_of(const struct layer *layer, int i)
 // becomes the first piece after them.
 static struct tensor *block_outputs(struct graph *g, const struct layer *layer, struct tensor *h,
                                     int64_t i, int64_t m, const struct piece **piece,
-                                    struct memory *memory, struct memory spare)
+                                    struct memory *memory, struct memory spare,
+                                    struct tensor *inputs)
 {
     const struct decoder_config *c = layer->pass->config;
     const struct delta_config *d = &c->delta;
@@ -172,11 +191,17 @@ static struct tensor *block_outputs(struct graph *g, const struct layer *layer, 
     struct tensor *a = linear_forward(g, x, &w[A]), *b = linear_forward(g, x, &w[B]), *y = NULL;
     for (const struct piece *p = *piece; p->end <= i + m && graph_ok(g); *piece = ++p) {
         const int64_t from = p->first - i, rows = p->end - p->first;
+        const struct memory after = p->slot < 0 ? spare : slot_of(layer, p->slot);
         if (p->anew) *memory = (struct memory){ 0 };
-        struct tensor *o =
-            run_piece(g, layer, graph_rows(g, qkv, from, rows), graph_rows(g, a, from, rows),
-                      graph_rows(g, b, from, rows), memory,
-                      p->slot < 0 ? spare : slot_of(layer, p->slot)); // [rows, Hv, dv]
+        struct memory apart = *memory;
+        struct tensor *rows_x = graph_rows(g, qkv, from, rows), *rows_a, *rows_b;
+        rows_a = graph_rows(g, a, from, rows), rows_b = graph_rows(g, b, from, rows);
+        struct tensor *o = run_piece(g, layer, rows_x, rows_a, rows_b, p->hidden ? &apart : memory,
+                                     p->hidden ? (struct memory){ 0 } : after, inputs,
+                                     p->first); // [rows, Hv, dv]
+        if (p->hidden && p->slot >= 0)          // copies the memory
+            run_piece(g, layer, graph_rows(g, qkv, from, 0), graph_rows(g, a, from, 0),
+                      graph_rows(g, b, from, 0), memory, after, NULL, 0);
         if (rows == m) {
             y = o;
         } else if (rows) {
@@ -190,6 +215,15 @@ static struct tensor *block_outputs(struct graph *g, const struct layer *layer, 
     return op_swiglu(g, z, y);
 }
 
+// Returns the flags [n] of the rows that are not in args->only; the caller frees them. NULL: none.
+static bool *hidden_rows(const struct site_args *args, int64_t n)
+{
+    bool *hidden = args->only ? xcalloc((size_t)n + 1, sizeof *hidden) : NULL;
+    for (int64_t i = 0; hidden && i < n; i++) hidden[i] = true;
+    for (int64_t i = 0; hidden && i < args->only_count; i++) hidden[args->only[i]] = false;
+    return hidden;
+}
+
 static bool delta_forward(struct graph *g, const struct layer *layer, struct tensor **h)
 {
     const struct pass *p = layer->pass;
@@ -197,7 +231,12 @@ static bool delta_forward(struct graph *g, const struct layer *layer, struct ten
     const struct kv_row size = delta_cached(c, layer->number);
     const int64_t n = p->n, wide = c->delta.heads * c->delta.width;
     struct memory memory = { 0 }, spare = { 0 };
-    struct tensor *y = NULL; // [n, Hv*dv]
+    struct tensor *y = NULL, *inputs = NULL; // [n, Hv*dv], x of SITE_RECURRENCE
+    struct site_args args = layer_site(layer, *h);
+    hooks_run(g, SITE_STATE, &args);
+    if (g->tape && args.only) BUG("rows hidden from a recurrence, with a tape");
+    if (hooks_wanted(g, SITE_RECURRENCE, layer->number))
+        inputs = graph_new2(g, DTYPE_F32, n, channels(&c->delta) + 2 * c->delta.heads);
     if (!g->tape) {
         struct tensor *const state = graph_new2(g, DTYPE_F32, 1, size.state);
         struct tensor *const tail = graph_new2(g, DTYPE_F32, 1, size.tail);
@@ -205,13 +244,15 @@ static bool delta_forward(struct graph *g, const struct layer *layer, struct ten
         if (y) spare = (struct memory){ *state, *tail };
     }
     if (layer->cache && layer->past) memory = slot_of(layer, p->kv->first_slot);
-    struct pieces pieces = cut(g, layer);
+    bool *hidden = hidden_rows(&args, n);
+    struct pieces pieces = cut(g, layer, hidden);
+    free(hidden);
     add_piece(&pieces, (struct piece){ .end = INT64_MAX }); // ends the list
     const struct piece *piece = pieces.list;
     for (int64_t i = 0, m; i < n && graph_ok(g); i += m) {
         m = layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *part = block_outputs(g, layer, *h, i, m, &piece, &memory, spare);
+        struct tensor *part = block_outputs(g, layer, *h, i, m, &piece, &memory, spare, inputs);
         if (y)
             op_copy_rows_into(g, y, i, part);
         else
@@ -219,6 +260,7 @@ static bool delta_forward(struct graph *g, const struct layer *layer, struct ten
         graph_scratch_end(g, block);
     }
     free(pieces.list);
+    if (inputs) site_run(g, SITE_RECURRENCE, layer_site(layer, inputs));
     *h = graph_ok(g) ? layer_output(g, layer, *h, y) : NULL;
     return true;
 }

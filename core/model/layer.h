@@ -109,6 +109,10 @@ extern const struct attention_kind attention_latent;
 // own, and attends to another layer's keys and values.
 extern const struct attention_kind attention_valued, attention_sharing;
 extern const struct attention_kind attention_gated, attention_delta;
+// Sites of layers with attention_delta, before and after the convolution. STATE: a method may list
+// in `only` the rows that later rows read; each other row is read by itself alone: it leaves no
+// trace in the state and in the convolution. Not with a tape.
+extern const struct site SITE_STATE[1], SITE_RECURRENCE[1];
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 
 // True if any layer has this kind of attention.
@@ -121,8 +125,8 @@ int decoder_attending(const struct decoder_config *c, int layer);
 // Fails if the layer has no attention; `what` needs it: "prune.layer 2". 0 or -1.
 int decoder_need_attention(const struct decoder_config *c, int layer, const char *what,
                            struct err *err);
-// True if the weight has the value heads of a recurrent layer, in the order of a GGUF file, which is
-// not that of model folders and adapters.
+// True if the weight has the value heads of a recurrent layer, in the order of a GGUF file, which
+// is not that of model folders and adapters.
 bool decoder_alternates(const struct decoder_config *c, const char *weight);
 // Returns the traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);

@@ -1,5 +1,5 @@
 // tests/core/model/recurrent.c -- core/model/attention_delta.c and kv_states.c: passes of any size,
-// cut and failed passes, rows that a method drops, samples that share a pass.
+// cut and failed passes, positions without a trace, samples that share a pass.
 // (tests/core/model/families/goldens.c compares values with the reference.)
 #include <math.h>
 #include <setjmp.h>
@@ -12,9 +12,11 @@
 #include <cmocka.h>
 
 #include "core/base/random.h"
+#include "core/interventions/cut.h"
 #include "core/model/layer.h"
 #include "core/model/model.h"
 #include "core/model/visual.h"
+#include "core/probes/probe.h"
 #include "tests/device.h"
 
 enum { ROWS = 61, VOCAB_MOST = 1024 };
@@ -211,6 +213,43 @@ static void borders_are_thinned(void **state)
     bench_close(&b);
 }
 
+// Positions cut out of attention and states leave no trace: later rows have the logits of a
+// sequence without them.
+static void cut_positions_leave_no_trace(void **state)
+{
+    enum { FROM = 9, COUNT = 14 };
+    struct bench b;
+    float cut[VOCAB_MOST], without[VOCAB_MOST];
+    struct cut c;
+    bench_open(&b);
+    const struct probe_env env = { .model = b.model, .sequence = &b.s };
+    cut_open(&c, &env);
+    for (int64_t i = 0; i < ROWS; i++) c.to[i] = true, c.from[i] = i >= FROM && i < FROM + COUNT;
+    for (int l = 0; l < b.model->decoder.config.layers; l++) c.listens[l] = c.layers[l] = true;
+    assert_int_equal(cut_first(&c), FROM);
+    hooks_add(
+        &b.hooks,
+        &(struct hook){ .wants = cut_hook(&c).wants, .run = cut_run, .self = &c, .changes = true });
+    must_pass(&b, 0, FROM + 3, true, cut); // a state is kept behind a hidden row
+    must_pass(&b, FROM + 3, ROWS, true, cut);
+    b.hooks.count = 0;
+    struct sequence whole = b.s, rest;
+    sequence_init(&rest, ROWS - COUNT, 1);
+    for (int64_t i = 0; i < rest.n; i++) {
+        const int64_t from = i < FROM ? i : i + COUNT;
+        rest.ids[i] = whole.ids[from];
+        rest.positions[i] = whole.positions[from];
+    }
+    kv_clear(&b.kv);
+    b.s = rest;
+    must_pass(&b, 0, rest.n, true, without);
+    b.s = whole;
+    check_near(&b, cut, without);
+    sequence_release(&rest);
+    cut_close(&c);
+    bench_close(&b);
+}
+
 // Two samples in one pass without a cache have the bits of each alone.
 static void samples_share_a_pass(void **state)
 {
@@ -254,6 +293,7 @@ int main(void)
         cmocka_unit_test(drafts_are_dropped),
         cmocka_unit_test(a_stopped_pass_changes_nothing),
         cmocka_unit_test(borders_are_thinned),
+        cmocka_unit_test(cut_positions_leave_no_trace),
         cmocka_unit_test(samples_share_a_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
