@@ -60,7 +60,7 @@
 // turns it into a command.
 #define PROBES(X)                                                                                  \
     X(norms) X(redundancy) X(similarity) X(attention) X(contribution) X(stream) X(sinks)           \
-    X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)                                    \
+    X(recurrence) X(curvature) X(sink_ratio) X(kl) X(pruned) X(dice) X(flops)                      \
     X(lens) X(why) X(consistency) X(knockout) X(ablate) X(patch) X(attribute) X(faithful)
 
 // core/probes/calibration_NAME.c: `const struct calibration_kind calibration_kind_NAME`.
