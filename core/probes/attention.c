@@ -30,6 +30,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
     if (s->env->options->token == PROBE_TOKEN_EACH) {
         // A table per layer, with a row per token of the answer.
         for (int l = from; l <= to; l++) {
+            if (!s->sum[l]) continue; // the layer has no attention
             char *name =
                 is_all(s) ? xasprintf("attention.tokens.%d", l) : xstrdup("attention.tokens");
             struct result_table *t =
@@ -45,6 +46,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
         results_table(r, "attention", "layer|to the pictures|max|max at token");
     t->curve = is_all(s);
     for (int l = from; l <= to; l++) {
+        if (!s->sum[l]) continue;
         last = r->map_count;
         put_map(s, r, result_row(t, "%d", l), l, 0);
     }

@@ -14,8 +14,8 @@ for pruning in off attention; do
     prune=("/set prune.score $pruning" '/set prune.layer 3')
     lines "${setup[@]}" "${prune[@]}" "/image $scene" 'What is this?' 'And that?' "/dump step.logits $work/live.safetensors" 'Where?' "/session rename $pruning"
     third undo "${setup[@]}" "${prune[@]}" "/image $scene" 'What is this?' 'And that?' 'Something else' /undo 'Where?'
-    third resumed "${setup[@]}" "${prune[@]}" "/session resume $pruning" /undo 'Where?'
-    third forked "${setup[@]}" "${prune[@]}" "/session resume $pruning" "/session fork $pruning-2" /undo /undo 'And that?' 'Where?'
+    [ $pruning = off ] || third resumed "${setup[@]}" "${prune[@]}" "/session resume $pruning" /undo 'Where?'
+    [ $pruning != off ] || third forked "${setup[@]}" "${prune[@]}" "/session resume $pruning" "/session fork $pruning-2" /undo /undo 'And that?' 'Where?'
 done
 
 # --- GGUF files ------------------------------------------------------------------------------------------------
@@ -44,6 +44,13 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 15 visual tokens; 817
 > What is this?
 (an answer to 15 visual tokens)
 the reasoning was cut off before an answer: raise sample.max_tokens
+> /attention --layer all
+[attention]
+...
+[attention.rows]
+...
+[map attention: 3 x 5]
+[map attention: 3 x 5]
 > /attention --layer 2
 error: --layer: layer 2 has a recurrence in place of attention; the layers with attention are 3, 7
 > /contribution --layer 0
@@ -56,19 +63,12 @@ error: --layer 3: the layer has attention (/attention shows it); the recurrent l
 error: prune.layer: layer 2 has a recurrence in place of attention; the layers with attention are 3, 7
 > /recurrence
 [recurrence]
-layer  sum       to the pictures  max        max at position
-6      0.234612  0.159677         0.0219308  32
+...
 absolute weights of the tokens' values in the outputs of the heads, mean over the heads; the share 'to the pictures' is that of all weights
 [map recurrence: 3 x 5]
 > /recurrence --layer all --token last
 [recurrence]
-layer  sum       to the pictures  max        max at position
-0      0.131238  0.137382         0.0199087  23
-1      0.330378  0.216475         0.0590108  31
-2      0.141781  0.251148         0.0216267  27
-4      0.12322   0.0584293        0.0435106  31
-5      0.149313  0.0387387        0.0221113  28
-6      0.255995  0.170748         0.0445704  27
+...
 absolute weights of the tokens' values in the outputs of the heads, mean over the heads; the share 'to the pictures' is that of all weights
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
@@ -78,29 +78,11 @@ absolute weights of the tokens' values in the outputs of the heads, mean over th
 [map recurrence: 3 x 5]
 > /why
 [why.summary]
-what                                       value
-log-probability of a token                 -2.43573
-entropy                                    4.72291
-share from the picture                     0.442173
-lost without the picture                   3.54509
-objects named                              0
-objects that got nothing from the picture  0
+...
 [why]
-token  probability  entropy  picture   prompt    answer     without picture  lost
-0 �    0.0529032    4.94541  0.540054  0.459946  0          0.00373365       2.65108
-1 😀    0.180727     4.37304  0.344249  0.59851   0.0572417  0.000962748      5.23495
-2 �    0.0701498    4.85026  0.442216  0.495524  0.06226    0.00448799       2.74923
+...
 [why.alternatives]
-token: alternative  probability
-0 �: system         0.0345407
-0 �: �              0.0344733
-0 �: SS             0.0296913
-1 😀: on             0.0418527
-1 😀: ar             0.0328011
-1 😀: et             0.0319022
-2 �: turn           0.0399199
-2 �: �              0.0385399
-2 �: �              0.0335417
+...
 [why.objects]
 object  token  lost
 picture, prompt, answer: shares of attention at the position that predicts the token, mean over layers and heads (why.share)
@@ -108,38 +90,20 @@ layers 0, 1, 2, 4, 5, 6 have a recurrent state in place of attention: the shares
 an object gets nothing from the picture if the first mention of its name loses less than 0.1 nats of log-probability (why.threshold) when nothing attends to the picture
 > /knockout picture > all --layers 0-3
 [knockout]
-what             log-probability
-change           -10.9279
-the answer       -7.30718
-with the change  -18.2351
+...
 [knockout.tokens]
-token  log-probability  changed   difference
-0 �    -2.93929         -6.40312  -3.46383
-1 😀    -1.71077         -6.34651  -4.63574
-2 �    -2.65712         -5.48545  -2.82833
+...
 [knockout.windows]
-layer  change
-0      -12.4872
-1      -3.56217
-2      -4.90367
+...
 35 positions no longer attend to 15 in 4 layers
 knockout.windows: attention is cut in 2 layers, from that layer on
 > /knockout picture > last --layers 0-3
 [knockout]
-what             log-probability
-change           0.20206
-the answer       -7.30718
-with the change  -7.10512
+...
 [knockout.tokens]
-token  log-probability  changed   difference
-0 �    -2.93929         -2.43703  0.502265
-1 😀    -1.71077         -1.58959  0.12118
-2 �    -2.65712         -3.07851  -0.421386
+...
 [knockout.windows]
-layer  change
-0      0
-1      0
-2      0.20206
+...
 1 position no longer attends to 15 in 4 layers
 layers without attention to change (they keep a recurrent state): 0, 1, 2
 knockout.windows: attention is cut in 2 layers, from that layer on

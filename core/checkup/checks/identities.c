@@ -12,6 +12,7 @@
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
 #include "core/engine/device.h"
+#include "core/model/layer.h"
 #include "kernels/backend.h"
 
 enum { TOKENS = 12, PIECE = 24 };
@@ -140,18 +141,26 @@ static const char *on_value(const struct method *m)
     return m->toggle.on;
 }
 
+// Returns the key of the method's layers if its default may name layers without values of their
+// own, and writes one with such values to `layer`; NULL: the default will do.
+static const char *own_layer(const struct checkup *c, const struct method *m, char layer[16])
+{
+    const struct decoder_config *d = &c->model->decoder.config;
+    if (!m->values || !(d->sharing || decoder_uses(d, &attention_delta))) return NULL;
+    snprintf(layer, 16, "%d",
+             d->sharing ? d->layers - d->sharing - 1 : decoder_attending(d, d->layers - 1));
+    return m->layers;
+}
+
 // Switches a method on and off again. Skips a method that lacks a calibration or trained
 // parameters.
 static int toggle(struct checkup *c, const struct base *b, const struct method *m, struct err *err)
 {
     char *name = xasprintf("%s on and off", m->title);
-    // A method that changes values needs a layer with values of its own.
-    const struct decoder_config *d = &c->model->decoder.config;
-    const bool choose = d->sharing && m->values;
-    char own[16];
-    snprintf(own, sizeof own, "%d", d->layers - d->sharing - 1);
-    struct settings *s = checkup_with(c, m->toggle.key, on_value(m), "ffn.layers", "0",
-                                      choose ? m->layers : NULL, own, NULL);
+    char own[16] = "";
+    const char *layers = own_layer(c, m, own);
+    struct settings *s =
+        checkup_with(c, m->toggle.key, on_value(m), "ffn.layers", "0", layers, own, NULL);
     struct checkup_logits on = { 0 };
     struct err why = { 0 };
     int status = checkup_logits(c, s, &b->given, 0, &on, &why);
@@ -183,7 +192,9 @@ static int check_toggles(struct checkup *c, const struct base *b, struct err *er
         status = toggle(c, b, m, err);
         if (status == 0 && z.count) {
             char *name = xasprintf("%s of zeros", m->title);
-            struct settings *s = checkup_with(c, m->toggle.key, m->toggle.on, NULL);
+            char own[16] = "";
+            const char *layers = own_layer(c, m, own);
+            struct settings *s = checkup_with(c, m->toggle.key, m->toggle.on, layers, own, NULL);
             status =
                 compare(c, b, s, 0, name, false, "untrained heads, which change no value", err);
             settings_free(s);
