@@ -28,7 +28,7 @@ out=$("$VLMSH" --plain --db "$dir/db" $model -c "/checkup --out $dir/job --only 
 # A check-up does not continue with a different adapter, even if the arguments do not name one.
 out=$("$VLMSH" --plain $model -c "/set adapter $model/methods/adapter" \
     -c "/checkup --here --out $dir/job --only opens,identities" </dev/null 2>&1) && fail "continues with a different adapter" "$out"
-[[ $out == *"holds findings made under other conditions"*"adapter was none, now adapter@"* ]] || fail "the message does not name the different adapters" "$out"
+[[ $out == *"holds findings made under different conditions"*"adapter was none, now adapter@"* ]] || fail "the message does not name the different adapters" "$out"
 
 # A text-only model also passes the check that trains.
 out=$(checkup tests/goldens/qwen2 --quick --out "$dir/text" --only sees,learns) || fail "a text-only model fails" "$out"

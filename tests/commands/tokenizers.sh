@@ -156,7 +156,7 @@ mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work
 jq '.pad_token = "<pp>" | .add_bos_token = true | .legacy = true' tests/goldens/tokenizers/llama/tokenizer_config.json \
     >"$work/pad/tokenizer_config.json"
 lines "/tokenizer $work/pad" '/tokenize <pp>'
-check_has "pad" 'select(.event == "notice").text' "added, as transformers does: <pp> (903)"
+check_has "pad" 'select(.event == "notice").text' "added, as in transformers: <pp> (903)"
 check "pad" 'select(.event == "ids").ids | join(" ")' "1 903"
 
 # Special tokens of a chat template: transformers reads the map only if the config lists no added tokens.
