@@ -18,12 +18,14 @@
 #include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/base/json.h"
+#include "core/base/names.h"
 #include "core/engine/device.h"
 #include "core/files/content.h"
 #include "core/jobs/job.h"
 #include "core/jobs/memory.h"
 #include "core/model/families/family.h"
 #include "core/probes/measure.h"
+#include "core/template/template.h"
 
 #define FORMAT "vlmsh checkup 1"
 enum { RECORD_MOST = 256 << 20, WARM_TOKENS = 4 };
@@ -359,6 +361,18 @@ static struct settings *plain_settings(const struct settings *s)
 }
 
 // Reads the model and the pictures. A model that cannot be opened is a finding, not an error.
+// Turns reasoning off if the chat template can and the user's settings do not say: the check-up's
+// answers are short and would end within it.
+static int skip_reasoning(struct checkup *c, struct err *err)
+{
+    static const char name[] = "enable_thinking", key[] = "chat.template.enable_thinking";
+    size_t at;
+    if (!names_find(chat_template_variables(c->model->template), name, &at) ||
+        settings_changed(c->settings, key))
+        return 0;
+    return settings_set(c->settings, key, "false", err);
+}
+
 static int open_model(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;
@@ -387,6 +401,7 @@ static int open_model(struct run *r, struct err *err)
         c->adapter = NULL;
     }
     conversation_set_model(&c->talk, c->model);
+    if (skip_reasoning(c, err) < 0) return -1;
     return checkup_pictures_open(c, r->folder, err);
 }
 

@@ -34,6 +34,10 @@ done
 lines "/load $work/own.gguf" '/set train.method lora' '/train plan'
 check_has "no training" 'select(.event == "error").message' "another order than adapters"
 
+# The check-up answers without reasoning, which its short answers would not get past.
+vlmsh checkup $qwen --only sees --quick --out "$work/page" >"$work/out" 2>&1
+grep -q 'describes' "$work/out" && ! grep -q '“”' "$work/out" || fail "check-up: $(cat "$work/out")"
+
 # --- recurrent layers ------------------------------------------------------------------------------------------
 session "recurrent layers" $qwen <<E
 > /set compute.matmul f32
