@@ -27,6 +27,11 @@ latent = {"attention.key_length": 4, "attention.value_length": 2, "attention.kv_
 write("deepseek2", {"general.architecture": "deepseek2", **{f"deepseek2.{k}": v for k, v in {**sizes, **latent}.items()}},
       {"token_embd.weight": square, "blk.0.attn_k_b.weight": (2, 2, 2), "blk.0.attn_v_b.weight": (2, 2, 2),
        "blk.0.ffn_up_exps.weight": (2, 4, 4)})
+delta = {"attention.key_length": 4, "ssm.conv_kernel": 2, "ssm.state_size": 1, "ssm.group_count": 1, "ssm.time_step_rank": 2,
+         "ssm.inner_size": 2, "full_attention_interval": 2, "nextn_predict_layers": 1}
+write("qwen35", {"general.architecture": "qwen35", **{f"qwen35.{k}": v for k, v in {**sizes, **delta, "block_count": 2}.items()}},
+      {"token_embd.weight": square, "blk.0.ssm_conv1d.weight": (4, 2), "blk.0.ssm_dt.bias": (2,), "blk.0.attn_norm.weight": vector,
+       "blk.1.attn_norm.weight": vector})
 vision = {"embedding_length": 4, "feed_forward_length": 8, "block_count": 1, "attention.head_count": 2, "patch_size": 2,
           "image_size": 4, "projection_dim": 4, "n_wa_pattern": 1, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
           "attention.layer_norm_epsilon": 1e-5}
