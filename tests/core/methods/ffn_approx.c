@@ -63,7 +63,10 @@ static void write_golden(const struct golden *g)
                          .layers = golden_layers(g),
                          .width = alpha->shape[1] };
     assert_true(file.layers <= LAYERS_MOST);
-    for (int l = 0; l < file.layers; l++) file.redundancy[l] = l < file.first ? 0.5f : 0.97f;
+    for (int l = 0; l < file.layers; l++) {
+        const bool given = l == file.first || l == file.first + 1;
+        file.redundancy[l] = given || l == file.layers - 1 ? 0.97f : 0.5f;
+    }
     write_file(&file);
 }
 
