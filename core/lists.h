@@ -43,7 +43,7 @@
 // core/model/families/NAME.c: `const struct family family_NAME`.
 #define FAMILIES(X)                                                                                 \
     X(llava) X(llava_onevision) X(llava_next) X(llama) X(mistral) X(qwen2) X(qwen3) X(qwen3_moe)    \
-    X(qwen2_vl) X(qwen2_5_vl) X(qwen3_vl) X(glm4v) X(glm4) X(deepseek_v3) X(internlm2)              \
+    X(qwen2_vl) X(qwen2_5_vl) X(qwen3_vl) X(glm4v) X(glm4) X(glm4_moe) X(deepseek_v3) X(internlm2)  \
     X(internvl) X(internvl_chat) X(kimi_vl) X(smolvlm) X(gemma3) X(gemma3_text)                     \
     X(gemma4) X(gemma4_text) X(mistral3) X(ministral3) X(qwen3_5) X(qwen3_5_text)
 

@@ -292,6 +292,7 @@ static bool grouped_fused(struct graph *g, const struct layer *layer, struct ten
     const int64_t group = c->heads / c->kv_heads;
     if (!g->backend->fused || !layer->w->attention.before.data || !graph_ok(g)) return false;
     if (layer->view->query_factor) return false;
+    if (rope_rotated(&c->rope) < c->dim && !rope_adjacent(&c->rope)) return false;
     struct fused_qkv form = { .h = graph_rows(g, h, i, m),
                               .gain = graph_weight(&layer->w->attention.before),
                               .eps = (float)c->eps,

@@ -64,7 +64,7 @@ struct decoder_kind {
     // The attention kind of one layer, if layers differ; NULL: all use `attention`.
     const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);
     const struct ffn_kind *ffn;
-    const struct experts_config *experts; // class defaults of ffn_softmax_experts; else NULL
+    const struct experts_config *experts; // class defaults of a mixture of experts; else NULL
     const struct norm_names *norms;
     const struct rotary_kind *rotary;
     const struct tensor_name *names; // names that differ from Llama's, ended by { 0 }; NULL: none

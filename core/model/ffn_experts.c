@@ -25,6 +25,7 @@ enum { ROUTER, ROUTER_BIAS, SHARED_GATE, SHARED_UP, SHARED_DOWN };
 
 static int experts_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
+    const struct experts_config *usual = c->kind->experts;
     struct experts_config *x = &c->experts;
     const char *scoring, *choice;
     int64_t every;
@@ -40,15 +41,16 @@ static int experts_read(struct decoder_config *c, const cJSON *json, struct err 
         return err_set(err, "\"topk_method\" \"%s\" is not supported (known: noaux_tc)", choice);
     if (every != 1) return err_set(err, "\"moe_layer_freq\" must be 1");
 
-    if (json_int(json, "n_routed_experts", 1, 10000, 256, &x->count, err) < 0 ||
-        json_int(json, "num_experts_per_tok", 1, 10000, 8, &x->per_token, err) < 0 ||
-        json_int(json, "n_shared_experts", 0, 1000, 1, &x->shared, err) < 0 ||
-        json_int(json, "moe_intermediate_size", 1, 1000000, 2048, &x->width, err) < 0 ||
-        json_int(json, "first_k_dense_replace", 0, 1000, 3, &x->dense, err) < 0 ||
-        json_int(json, "n_group", 1, 10000, 8, &x->groups, err) < 0 ||
-        json_int(json, "topk_group", 1, 10000, 4, &x->groups_per_token, err) < 0 ||
-        json_bool(json, "norm_topk_prob", true, &x->normalise, err) < 0 ||
-        json_real(json, "routed_scaling_factor", 2.5, &x->scale, err) < 0)
+    if (json_int(json, "n_routed_experts", 1, 10000, usual->count, &x->count, err) < 0 ||
+        json_int(json, "num_experts_per_tok", 1, 10000, usual->per_token, &x->per_token, err) < 0 ||
+        json_int(json, "n_shared_experts", 0, 1000, usual->shared, &x->shared, err) < 0 ||
+        json_int(json, "moe_intermediate_size", 1, 1000000, usual->width, &x->width, err) < 0 ||
+        json_int(json, "first_k_dense_replace", 0, 1000, usual->dense, &x->dense, err) < 0 ||
+        json_int(json, "n_group", 1, 10000, usual->groups, &x->groups, err) < 0 ||
+        json_int(json, "topk_group", 1, 10000, usual->groups_per_token, &x->groups_per_token, err) <
+            0 ||
+        json_bool(json, "norm_topk_prob", usual->normalise, &x->normalise, err) < 0 ||
+        json_real(json, "routed_scaling_factor", usual->scale, &x->scale, err) < 0)
         return -1;
     const int64_t group = x->count / x->groups;
     if (x->count % x->groups || (x->groups > 1 && group < 2))

@@ -337,6 +337,8 @@ const struct rotary_kind rotary_scaled_queries = { .scales_queries = true };
 const struct rotary_kind rotary_multimodal = { .multimodal = true };
 const struct rotary_kind rotary_multimodal_interleaved = { .interleaved = true,
                                                            .multimodal = true };
+const struct rotary_kind rotary_half = { .share = 0.5 };
+const struct rotary_kind rotary_multimodal_half = { .share = 0.5, .multimodal = true };
 const struct rotary_kind rotary_multimodal_alternating = { .multimodal = true,
                                                            .alternating = true,
                                                            .section = { 24, 20, 20 } };

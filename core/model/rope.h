@@ -44,6 +44,8 @@ extern const struct rotary_kind rotary_proportional;
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
 extern const struct rotary_kind rotary_multimodal_alternating;
+// GLM-4.5's: pairs i and i+d/4 of the first half of a head of d elements.
+extern const struct rotary_kind rotary_half, rotary_multimodal_half;
 extern const struct rotary_kind rotary_scaled_queries; // Ministral 3's
 extern const struct rotary_kind
     rotary_multimodal_part; // Qwen3.5's: alternating, first part of heads
@@ -93,7 +95,8 @@ bool rope_query_factors(const struct rope_config *r, const struct sequence *s, c
                         int64_t n, float *factor);
 // True if the scaling is supported only up to the config's max_position_embeddings ("dynamic").
 bool rope_bounded(const struct rope_config *r);
-// Reorders interleaved pairs of x[n,H,d] to i and i+d/2; unrotated elements come last. Applied to
+// Reorders pairs of x[n,H,d] that are interleaved, or in the first part of heads, to i and i+d/2;
+// unrotated elements come last. Applied to
 // queries and keys alike, the order changes no score.
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
 // Returns the number of interleaved pairs in a head, for the fused forms (struct fused_qkv).

@@ -1,5 +1,5 @@
-// core/model/vision_glm.c -- the encoder of GLM-4.1V (arXiv 2507.01006, section 2): pictures of any
-// size; learned and rotary positions.
+// core/model/vision_glm.c -- the encoder of GLM-4.1V and 4.5V (arXiv 2507.01006, section 2):
+// pictures of any size; learned and rotary positions.
 //
 //   patches [S', 3*times*p*p] -> linear -> RMSNorm -> + positions resampled to the picture's grid
 //   -> blocks: RMSNorm, 2-D rotary positions, attention over the picture, gated FFN
@@ -74,7 +74,8 @@ static int64_t feature_width(const struct vision_config *c)
 }
 
 const struct vision_kind vision_glm = {
-    .model_types = (const char *const[]){ "glm4v_vision", "glm4v", NULL },
+    .model_types =
+        (const char *const[]){ "glm4v_vision", "glm4v", "glm4v_moe_vision", "glm4v_moe", NULL },
     .read = glm_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = glm_bind,

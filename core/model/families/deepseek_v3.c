@@ -3,12 +3,23 @@
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 
+static const struct experts_config experts = { .count = 256,
+                                               .per_token = 8,
+                                               .shared = 1,
+                                               .width = 2048,
+                                               .dense = 3,
+                                               .groups = 8,
+                                               .groups_per_token = 4,
+                                               .normalise = true,
+                                               .scale = 2.5 };
+
 static const struct decoder_kind decoder = {
     .ffn_size = 18432,
     .vocab = 129280,
     .max_positions = 4096,
     .attention = &attention_latent,
     .ffn = &ffn_experts,
+    .experts = &experts,
     .norms = &norms_before,
     .rotary = &rotary_plain,
     .gguf = "deepseek2",

@@ -70,6 +70,14 @@ const struct decoder_kind *family_decoder(const cJSON *config, struct err *err)
     return type ? NULL : plain;
 }
 
+bool family_sparse(const cJSON *config)
+{
+    const cJSON *type = json_get(json_get(config, "text_config"), "model_type");
+    if (!type) type = json_get(config, "model_type");
+    const char *name = cJSON_IsString(type) ? type->valuestring : first_architecture(config);
+    return name && (strstr(name, "moe") || strstr(name, "Moe"));
+}
+
 const struct family *family_find(const cJSON *config, struct err *err)
 {
     const char *type = NULL, *architecture = first_architecture(config);

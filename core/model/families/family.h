@@ -176,6 +176,9 @@ const struct decoder_kind *family_decoder(const cJSON *config, struct err *err);
 // or in the object that contains it.
 int family_text_read(struct model *m, const struct decoder_kind *kind, const cJSON *config,
                      struct err *err);
+// True if the config names a decoder with experts: "moe" is in the model type of "text_config" or,
+// without one, of the whole config, or else in its architecture.
+bool family_sparse(const cJSON *config);
 const struct family *family_find(const cJSON *config, struct err *err);
 // Reads m->placeholder: the id under `key`, or under `other` if `key` is missing.
 int family_placeholder_read(struct model *m, const cJSON *config, const char *key,

@@ -21,8 +21,7 @@ static const struct decoder_kind decoder = {
 const struct family family_glm4 = {
     .name = "glm4",
     .architectures = (const char *const[]){ "Glm4ForCausalLM", NULL },
-    .relatives = (const char *const[]){ "GlmForCausalLM", "Glm4MoeForCausalLM",
-                                        "Glm4MoeLiteForCausalLM", NULL },
+    .relatives = (const char *const[]){ "GlmForCausalLM", NULL },
     .model_types = (const char *const[]){ "glm4", NULL },
     .decoder = &decoder,
     TEXT_FAMILY,

@@ -1,17 +1,20 @@
-// core/model/families/glm4v.c -- GLM-4.1V (arXiv 2507.01006): an encoder of native resolution, a
-// gated merger, a GLM-4 decoder.
+// core/model/families/glm4v.c -- GLM-4.1V, GLM-4.5V and GLM-4.6V (arXiv 2507.01006): an encoder of
+// native resolution, a gated merger, a GLM-4 decoder, dense or with experts.
 //
-// The decoder has four norms per layer, gate and up in one matrix, and multimodal rotary positions
-// that pair adjacent elements in the first half of each head.
+// The dense decoder (GLM-4.1V, GLM-4.6V-Flash) has four norms per layer, gate and up in one matrix,
+// and multimodal rotary positions that pair adjacent elements in the first half of each head. The
+// one with experts (GLM-4.5V, GLM-4.6V) is glm4_moe.c's with multimodal positions; its pairs are a
+// quarter of a head apart.
 #include <stdio.h>
 #include <string.h>
 
+#include "core/model/families/glm4_moe.h"
 #include "core/model/families/native.h"
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
-static const struct decoder_kind decoder = {
+static const struct decoder_kind dense = {
     .model_types = (const char *const[]){ "glm4v_text", "glm4v", "glm4", NULL },
     .ffn_size = 13696,
     .vocab = 151552,
@@ -23,6 +26,15 @@ static const struct decoder_kind decoder = {
     .norms = &norms_sandwich,
     .rotary = &rotary_multimodal_interleaved,
     .gguf = "glm4",
+};
+
+static const struct decoder_kind sparse = {
+    GLM4_MOE_DECODER,
+    .model_types = (const char *const[]){ "glm4v_moe_text", "glm4v_moe", "glm4_moe", NULL },
+    .vocab = 151424,
+    .max_positions = 65536,
+    .qkv_bias_default = true,
+    .rotary = &rotary_multimodal_half,
 };
 
 // --- the merger ----------------------------------------------------------------------------------
@@ -57,7 +69,7 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
     const cJSON *vision;
     struct vision_config *v = &m->vision.config;
     m->projector = (struct projector){ .kind = &merger };
-    if (family_text_read(m, &decoder, config, err) < 0 ||
+    if (family_text_read(m, family_sparse(config) ? &sparse : &dense, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0 ||
         family_placeholder_read(m, config, "image_token_id", "image_token_id", 151343, err) < 0)
         return -1;
@@ -95,10 +107,11 @@ static enum model_part_kind glm_part(const struct model *m, const char *tensor)
 
 const struct family family_glm4v = {
     .name = "glm4v",
-    .architectures = (const char *const[]){ "Glm4vForConditionalGeneration", NULL },
-    .model_types = (const char *const[]){ "glm4v", NULL },
-    .relatives = (const char *const[]){ "Glm4vMoeForConditionalGeneration", "ChatGLMModel",
-                                        "Glm46VForConditionalGeneration", NULL },
+    .architectures =
+        (const char *const[]){ "Glm4vForConditionalGeneration", "Glm4vMoeForConditionalGeneration",
+                               "Glm46VForConditionalGeneration", NULL },
+    .model_types = (const char *const[]){ "glm4v", "glm4v_moe", "glm46v", NULL },
+    .relatives = (const char *const[]){ "ChatGLMModel", "GlmOcrForConditionalGeneration", NULL },
     .configure = glm_configure,
     .bind = glm_bind,
     .part = glm_part,
@@ -109,7 +122,7 @@ const struct family family_glm4v = {
     .templates_write_marks = true,
     .pictures = &native_pictures,
     .boxes = "glm-4.1v",
-    .picture_processors = (const char *const[]){ "Glm4v", NULL },
+    .picture_processors = (const char *const[]){ "Glm4v", "Glm46V", NULL },
     .picture_keys = native_picture_keys,
     .positions = native_positions,
 };

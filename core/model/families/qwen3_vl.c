@@ -64,16 +64,6 @@ static const struct projector_kind merger = { .norm = "norm",
                                               .linear_2 = "linear_fc2",
                                               .wide = true };
 
-// Chooses the decoder by the model type of text_config or, without one, of the whole config.
-static const struct decoder_kind *decoder_of(const cJSON *config)
-{
-    const cJSON *type = json_get(json_get(config, "text_config"), "model_type");
-    if (!type) type = json_get(config, "model_type");
-    if (!type) type = cJSON_GetArrayItem(json_get(config, "architectures"), 0);
-    const char *text = cJSON_IsString(type) ? type->valuestring : "";
-    return strstr(text, "moe") || strstr(text, "Moe") ? &sparse : &dense;
-}
-
 static int read_config(struct model *m, const cJSON *config, const struct decoder_kind *decoder,
                        const struct vision_kind *encoder, struct err *err)
 {
@@ -103,7 +93,8 @@ int qwen3_vl_configure_as(struct model *m, const struct checkpoint *c,
 
 static int qwen3_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    return qwen3_vl_configure_as(m, c, decoder_of(c->config), &vision_qwen3, err);
+    const struct decoder_kind *decoder = family_sparse(c->config) ? &sparse : &dense;
+    return qwen3_vl_configure_as(m, c, decoder, &vision_qwen3, err);
 }
 
 int qwen3_vl_bind(struct model *m, const struct checkpoint *c, struct err *err)

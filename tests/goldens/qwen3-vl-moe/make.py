@@ -109,6 +109,7 @@ def parts(name, grad):
 
 class Reference:
     merger = "merger.linear_fc1", "visual.merger.norm"  # the projector's first layer, its norm
+    word, processing = "<|image_pad|>", Qwen2VLImageProcessorPil
 
     def __init__(self, config, preprocessor, seed):
         self.config, self.model = config, self.build(config)
@@ -117,24 +118,26 @@ class Reference:
         self.exact.load_state_dict(self.model.state_dict())
         self.exact = self.exact.double()
         self.tokenizer = AutoTokenizer.from_pretrained(HERE)
-        self.processor = Qwen2VLImageProcessorPil(**{k: v for k, v in preprocessor.items() if k != "image_processor_type"})
+        self.processor = self.processing(**{k: v for k, v in preprocessor.items() if k != "image_processor_type"})
 
     build = staticmethod(build)
+
+    def template(self):
+        return json.loads((HERE / "chat_template.json").read_text())["chat_template"]
 
     def pixels(self, name):
         file = base.PICTURES / (name + (".jpg" if name == "tall" else ".png"))
         return self.processor(images=[Image.open(file).convert("RGB")], return_tensors="pt")
 
     def prompt(self, messages, generation=True):
-        template = json.loads((HERE / "chat_template.json").read_text())["chat_template"]
-        text = self.tokenizer.apply_chat_template(messages, chat_template=template, add_generation_prompt=generation,
-                                                  tokenize=False)
+        text = self.tokenizer.apply_chat_template(messages, chat_template=self.template(),
+                                                  add_generation_prompt=generation, tokenize=False)
         seen = [self.pixels(p["picture"]) for m in messages for p in m["content"] if "picture" in p]
-        pieces, full = text.split("<|image_pad|>"), ""
+        pieces, full = text.split(self.word), ""
         for i, piece in enumerate(pieces):
             full += piece
             if i < len(seen):
-                full += "<|image_pad|>" * (int(seen[i]["image_grid_thw"].prod()) // 4)
+                full += self.word * (int(seen[i]["image_grid_thw"].prod()) // 4)
         ids = self.tokenizer(full, add_special_tokens=False, return_tensors="pt")["input_ids"][0]
         more = {}
         if seen:

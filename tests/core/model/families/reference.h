@@ -55,6 +55,15 @@ static inline void reference_open(struct reference *r, const char *name)
     snprintf(path, sizeof path, "tests/goldens/%s", name);
     if (!(r->model = model_load(path, test_device(), NULL, &err))) fail_msg("%s", err.text);
     must(settings_set(r->settings, "chat.date", "26 Jul 2024", &err), &err);
+    // The variables of the chat template with which the golden was made.
+    const cJSON *chat = cJSON_GetArrayItem(json_get(r->json, "chat"), 0), *variable;
+    cJSON_ArrayForEach(variable, json_get(chat, "template_arguments"))
+    {
+        if (!cJSON_IsBool(variable)) continue; // the date: set above
+        snprintf(path, sizeof path, "chat.template.%s", variable->string);
+        must(settings_set(r->settings, path, cJSON_IsTrue(variable) ? "true" : "false", &err),
+             &err);
+    }
 }
 
 static inline void reference_close(struct reference *r)
