@@ -75,13 +75,19 @@ static int put_rotary(struct export *e, struct err *err)
     return 0;
 }
 
-// Writes the keys of latent attention and experts (core/files/gguf_latent.c).
+// Writes the keys of latent attention (core/files/gguf_latent.c).
 static void put_latent(struct export *e)
 {
     const struct decoder_config *d = &e->model->decoder.config;
-    const struct experts_config *x = &d->experts;
     gguf_writer_u32(e->out, ".attention.kv_lora_rank", d->latent.rank);
     if (d->latent.q_rank) gguf_writer_u32(e->out, ".attention.q_lora_rank", d->latent.q_rank);
+}
+
+// Writes the keys of experts whose scores are sigmoids.
+static void put_scored(struct export *e)
+{
+    const struct experts_config *x = &e->model->decoder.config.experts;
+    if (x->softmax || !x->count) return;
     gguf_writer_u32(e->out, ".expert_count", x->count);
     gguf_writer_u32(e->out, ".expert_used_count", x->per_token);
     gguf_writer_u32(e->out, ".expert_shared_count", x->shared);
@@ -173,6 +179,7 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
     if (decoder_uses(d, &attention_delta)) put_delta(e);
+    put_scored(e);
     return put_qwen(e, err) < 0 ? -1 : put_rotary(e, err);
 }
 

@@ -333,7 +333,8 @@ static const struct gguf_name kimi_block[] = {
     { "ffn_up", "mlp.fc0", PLAIN }, { "ffn_down", "mlp.fc1", PLAIN }, { 0 },
 };
 
-// --- GLM-4.1V ------------------------------------------------------------------------------------
+// --- GLM-4.1V and 4.5V
+// ------------------------------------------------------------------------------------
 
 // Reads widths from tensors: the metadata is misleading, like the config (core/model/vision_glm.c).
 static void read_glm(struct encoder_config *e)
@@ -375,7 +376,7 @@ static const struct gguf_name glm_outer[] = {
 
 static const char *const qwen_texts[] = { "qwen2vl", NULL };
 static const char *const kimi_texts[] = { "deepseek2", NULL };
-static const char *const glm_texts[] = { "glm4", NULL };
+static const char *const glm_texts[] = { "glm4", "glm4moe", NULL };
 
 const struct gguf_encoder gguf_encoders[] = {
     {

@@ -1,5 +1,5 @@
 // core/files/gguf_latent.c -- DeepSeek's language models in GGUF files: latent attention and
-// mixtures of experts.
+// mixtures of experts, which GLM-4.5 and Qwen3 have too.
 // Files hold the experts of a layer in one tensor [E, out, in]; this code makes each expert a
 // matrix, without copying. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv,
 // [H, v, R]. This code joins both again. The result keeps their type, because products with bf16
@@ -31,6 +31,23 @@ const struct gguf_name gguf_latent_names[] = {
     { 0 },
 };
 
+void gguf_scored_read(struct gguf_config *c)
+{
+    config_int(c, "expert_count", "n_routed_experts", GGUF_NEEDED);
+    config_int(c, "expert_used_count", "num_experts_per_tok", GGUF_NEEDED);
+    config_int(c, "expert_shared_count", "n_shared_experts", 0);
+    config_int(c, "expert_feed_forward_length", "moe_intermediate_size", GGUF_NEEDED);
+    config_int(c, "leading_dense_block_count", "first_k_dense_replace", 0);
+    config_int(c, "expert_group_count", "n_group", 1);
+    config_int(c, "expert_group_used_count", "topk_group", 1);
+    config_real(c, "expert_weights_scale", "routed_scaling_factor", 1);
+    const int64_t scoring = config_value(c, "expert_gating_func", 0, 1);
+    const bool normalise = config_flag(c, "expert_weights_norm");
+    if (c->failed) return;
+    cJSON_AddBoolToObject(c->to, "norm_topk_prob", normalise);
+    cJSON_AddStringToObject(c->to, "scoring_func", scoring == 2 ? "sigmoid" : "softmax");
+}
+
 void gguf_latent_read(struct gguf_config *c)
 {
     // In newer files, attention.key_length and attention.value_length are widths of the compressed
@@ -48,19 +65,7 @@ void gguf_latent_read(struct gguf_config *c)
         cJSON_AddNumberToObject(c->to, "q_lora_rank", (double)rank);
     else
         cJSON_AddNullToObject(c->to, "q_lora_rank");
-    config_int(c, "expert_count", "n_routed_experts", GGUF_NEEDED);
-    config_int(c, "expert_used_count", "num_experts_per_tok", GGUF_NEEDED);
-    config_int(c, "expert_shared_count", "n_shared_experts", 0);
-    config_int(c, "expert_feed_forward_length", "moe_intermediate_size", GGUF_NEEDED);
-    config_int(c, "leading_dense_block_count", "first_k_dense_replace", 0);
-    config_int(c, "expert_group_count", "n_group", 1);
-    config_int(c, "expert_group_used_count", "topk_group", 1);
-    config_real(c, "expert_weights_scale", "routed_scaling_factor", 1);
-    const int64_t scoring = config_value(c, "expert_gating_func", 0, 1);
-    const bool normalise = config_flag(c, "expert_weights_norm");
-    if (c->failed) return;
-    cJSON_AddBoolToObject(c->to, "norm_topk_prob", normalise);
-    cJSON_AddStringToObject(c->to, "scoring_func", scoring == 2 ? "sigmoid" : "softmax");
+    gguf_scored_read(c);
 }
 
 // llama.cpp always divides by the sum of the chosen experts' scores.

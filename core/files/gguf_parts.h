@@ -94,6 +94,8 @@ const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char
 int32_t gguf_token_find(const struct gguf *f, const char *text);
 
 void gguf_latent_read(struct gguf_config *c);
+// Reads the keys of experts whose scores are sigmoids or softmax (DeepSeek, GLM-4.5).
+void gguf_scored_read(struct gguf_config *c);
 // Reads the keys of experts with softmax scores (Qwen3).
 void gguf_experts_read(struct gguf_config *c);
 extern const struct gguf_name gguf_latent_names[];

@@ -37,6 +37,19 @@ static const struct gguf_name glm_names[] = {
     { 0 },
 };
 
+// Tensors of the last layers, which only predict further tokens, get names that core/model/unread.c
+// knows as harmless ("mtp").
+static const struct gguf_name glm_moe_names[] = {
+    { "post_attention_norm", "post_attention_layernorm", PLAIN },
+    { "nextn.eh_proj", "mtp.eh_proj", PLAIN },
+    { "nextn.enorm", "mtp.enorm", PLAIN },
+    { "nextn.hnorm", "mtp.hnorm", PLAIN },
+    { "nextn.embed_tokens", "mtp.embed_tokens", PLAIN },
+    { "nextn.shared_head_head", "mtp.shared_head.head", PLAIN },
+    { "nextn.shared_head_norm", "mtp.shared_head.norm", PLAIN },
+    { 0 },
+};
+
 // Gemma 3's gains are stored as 1 + w.
 static const struct gguf_name gemma_names[] = {
     { "output_norm", "norm", LESS_1 },
@@ -88,6 +101,23 @@ static void read_glm(struct gguf_config *c)
                                 (double)rotary / width->valuedouble);
 }
 
+// The number of layers includes those that only predict further tokens, even if the file lacks
+// them.
+static void read_glm_moe(struct gguf_config *c)
+{
+    const int64_t layers = config_value(c, "block_count", 1, GGUF_NEEDED);
+    const int64_t further = config_value(c, "nextn_predict_layers", 0, 0);
+    read_glm(c);
+    gguf_scored_read(c);
+    if (further >= layers)
+        config_refuse(c, "'%s.nextn_predict_layers' is %lld, but '%s.block_count' only %lld",
+                      c->arch, (long long)further, c->arch, (long long)layers);
+    if (c->failed || !further) return;
+    cJSON_SetNumberValue(cJSON_GetObjectItemCaseSensitive(c->to, "num_hidden_layers"),
+                         (double)(layers - further));
+    cJSON_AddNumberToObject(c->to, "num_nextn_predict_layers", (double)further);
+}
+
 // Files lack the factor of the scores. It follows from the width of a head, except in the 27B
 // model, which has 62 layers. Every sixth layer has no window, unless the file says otherwise.
 static void read_gemma(struct gguf_config *c)
@@ -124,9 +154,11 @@ static const struct gguf_architecture {
     const char *model_type;
     int order; // order of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary
                // part, reversed, only in files with multimodal positions; 0: unchanged
+    bool part; // positions rotate only a part of each head; `read` reads it
     void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
-    const struct gguf_name *names; // layer tensors that only this architecture has; NULL: none
-    bool part;                     // positions rotate only a part of each head; `read` reads it
+    // Layer tensors that only this architecture has, and those that it shares with others; NULL:
+    // none.
+    const struct gguf_name *names, *shared_names;
     // Splits or joins a tensor and adds the results, whose names begin with `start`
     // ("model.layers.3."). Returns 1; 0 for tensors that are only renamed; -1 on error.
     int (*put)(const struct gguf *f, const struct safetensor *t, const char *stem,
@@ -146,7 +178,10 @@ static const struct gguf_architecture {
     { "qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", .part = true, .read = gguf_delta_read,
       .names = gguf_delta_names, .put = gguf_delta_put },
     { "gemma3", "Gemma3ForCausalLM", "gemma3_text", .read = read_gemma, .names = gemma_names },
-    { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .read = read_glm, .names = glm_names },
+    { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .part = true, .read = read_glm,
+      .names = glm_names },
+    { "glm4moe", "Glm4MoeForCausalLM", "glm4_moe", .part = true, .read = read_glm_moe,
+      .names = glm_moe_names, .shared_names = gguf_latent_names, .put = gguf_latent_put },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
     { 0 },
@@ -346,15 +381,13 @@ static void read_scaling(struct gguf_config *c)
 }
 
 // Refuses values whose width differs from the keys' width, and rotary positions on only a part of a
-// head. Latent attention supports both; an architecture with a negative order reads the
-// rotary part itself.
+// head unless the architecture reads that part. Latent attention supports both.
 static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const cJSON *width = json_get(c->to, "head_dim");
     if (c->failed || !width || a->read == gguf_latent_read) return;
     const int64_t head = (int64_t)width->valuedouble;
-    const bool partial = a->order < 0 || a->part;
-    const int64_t rotary = partial ? head : config_value(c, "rope.dimension_count", 0, head);
+    const int64_t rotary = a->part ? head : config_value(c, "rope.dimension_count", 0, head);
     if (rotary && rotary != head)
         config_refuse(c,
                       "'%s.rope.dimension_count' is %lld: rotating only a part of each head of "
@@ -418,7 +451,9 @@ char *gguf_text_name(const char *architecture, const char *hf)
     const char *end;
     long layer;
     char *stem = gguf_stem(hf, "layers.", &layer, &end), *name = NULL;
-    const char *found = find_gguf(named(architecture)->names, stem);
+    const struct gguf_architecture *a = named(architecture);
+    const char *found = find_gguf(a->names, stem);
+    if (!found) found = find_gguf(a->shared_names, stem);
     if (!found) found = find_gguf(layer < 0 ? outer_names : layer_names, stem);
     if (found)
         name = layer < 0 ? xasprintf("%s%s", found, end)
@@ -505,6 +540,7 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
     }
     if (status == 0) {
         const struct gguf_name *found = gguf_name_find(a->names, stem);
+        if (!found) found = gguf_name_find(a->shared_names, stem);
         if (!found) found = gguf_name_find(layer < 0 ? outer_names : layer_names, stem);
         if (found && found->form == BARE) end = "";
         char *name = NULL;

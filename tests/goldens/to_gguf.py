@@ -159,7 +159,8 @@ DELTA = dict(LAYER, **{"post_attention_layernorm": "post_attention_norm", "linea
                        "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_a": "ssm_alpha",
                        "linear_attn.in_proj_b": "ssm_beta", "linear_attn.conv1d": "ssm_conv1d",
                        "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out"})
-ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
+GLM_MOE = dict(LAYER, post_attention_layernorm="post_attention_norm")
+ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "glm4v_moe_text": "glm4moe", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35"}
 
 
@@ -272,7 +273,7 @@ def text_tensors(config, arch, tensors, split_heads):
                 yield f"blk.{layer}.attn_k_b.weight", keys
                 yield f"blk.{layer}.attn_v_b.weight", values
                 continue
-            ours = (GLM if arch == "glm4" else LAYER)[rest]
+            ours = {"glm4": GLM, "glm4moe": GLM_MOE}.get(arch, LAYER)[rest]
             stem, n = f"blk.{layer}.{ours}", heads if ours == "attn_q" else kv
             if arch in ("llama", "mistral3") and ours in ("attn_q", "attn_k"):
                 t = in_pairs(t, n)
@@ -308,21 +309,27 @@ def text_pairs(config, arch, split_heads):
              "attention.head_count_kv": config.get("num_key_value_heads", heads),
              "attention.layer_norm_rms_epsilon": float(config.get("rms_norm_eps", 1e-6)),
              "rope.freq_base": float(config.get("rope_theta") or scaling.get("rope_theta") or 10000)}
-    if arch == "deepseek2":
-        nope, turned, wide = (config[k] for k in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
-        pairs.update({"attention.key_length": nope + turned, "attention.value_length": wide, "rope.dimension_count": turned,
-                      "attention.kv_lora_rank": config["kv_lora_rank"], "expert_count": config["n_routed_experts"],
+    if "n_routed_experts" in config:
+        pairs.update({"expert_count": config["n_routed_experts"],
                       "expert_used_count": config["num_experts_per_tok"], "expert_shared_count": config["n_shared_experts"],
                       "expert_feed_forward_length": config["moe_intermediate_size"], "expert_gating_func": 2,
                       "leading_dense_block_count": config["first_k_dense_replace"],
                       "expert_weights_scale": float(config["routed_scaling_factor"]),
                       "expert_weights_norm": config["norm_topk_prob"]})
+    if arch == "deepseek2":
+        nope, turned, wide = (config[k] for k in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+        pairs.update({"attention.key_length": nope + turned, "attention.value_length": wide, "rope.dimension_count": turned,
+                      "attention.kv_lora_rank": config["kv_lora_rank"]})
         if config.get("q_lora_rank"):
             pairs["attention.q_lora_rank"] = config["q_lora_rank"]
         if split_heads:
             pairs.update({"attention.key_length": config["kv_lora_rank"] + turned, "attention.value_length": config["kv_lora_rank"],
                           "attention.key_length_mla": nope + turned, "attention.value_length_mla": wide,
                           "attention.head_count_kv": 1})
+    elif arch == "glm4moe":  # converters count a layer that predicts further tokens, which the folder lacks
+        pairs.update({"attention.key_length": config["head_dim"], "nextn_predict_layers": 1,
+                      "rope.dimension_count": int(config["head_dim"] * config["partial_rotary_factor"]),
+                      "block_count": config["num_hidden_layers"] + 1})
     elif arch == "glm4":
         pairs["rope.dimension_count"] = int(config["hidden_size"] // heads * config["partial_rotary_factor"])
     elif arch == "qwen35":
@@ -476,7 +483,7 @@ def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
         if int(parts[number]) >= keep:
             continue
         rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
-        if rest == "attn.qkv" and kind in ("glm4v", "qwen3_vl", "qwen3_vl_moe", "qwen3_5"):
+        if rest == "attn.qkv" and kind in ("glm4v", "glm4v_moe", "qwen3_vl", "qwen3_vl_moe", "qwen3_5"):
             yield f"{start}attn_qkv.{end}", t
         elif rest in ("attn.qkv", "wqkv"):
             for i, q in enumerate("qkv"):
@@ -524,7 +531,7 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         pairs["attention.layer_norm_epsilon"] = 1e-6
         pairs["window_size"] = v["window_size"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = preprocessor["min_pixels"], preprocessor["max_pixels"]
-    elif kind == "glm4v":
+    elif kind in ("glm4v", "glm4v_moe"):
         more.update({"clip.projector_type": "glm4v", "clip.use_silu": True})
         pairs["attention.layer_norm_epsilon"] = v["rms_norm_eps"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
