@@ -105,7 +105,7 @@ def write_golden(ref, golden, weights, *rest):
         raise base.Close("an expert's choice is close")
     whole = {}
     for name, value in weights.items():
-        for one, part in native.parts(name, value):
+        for one, part in base.parts(name, value):
             whole[one] = part
     written(ref, golden, whole, *rest)
 

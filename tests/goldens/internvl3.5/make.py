@@ -175,6 +175,10 @@ class Decoder:
         seen["probs"], seen["v"] = p, v
         return torch.einsum("hqk,khd->qhd", p, v).reshape(len(h), H * d) @ self.w[at + "self_attn.o_proj.weight"].T
 
+    def ffn(self, y, at):
+        gate, up = y @ self.w[at + "gate_proj.weight"].T, y @ self.w[at + "up_proj.weight"].T
+        return (torch.nn.functional.silu(gate) * up) @ self.w[at + "down_proj.weight"].T
+
     def run(self, h, prune=None, kept=None):
         """h[l] for all l, logits; `prune` = (visual rows, score) drops rows after LAYER; `kept` lists the rows to keep, instead of the score."""
         positions, stream, info = torch.arange(len(h)), [h], {}
@@ -182,8 +186,7 @@ class Decoder:
             at, seen = f"{TEXT}layers.{l}.", {}
             x = h + self.attention(h, l, positions, seen)
             y = rms(x, self.w[at + "post_attention_layernorm.weight"])
-            gate, up = y @ self.w[at + "mlp.gate_proj.weight"].T, y @ self.w[at + "mlp.up_proj.weight"].T
-            h = x + (torch.nn.functional.silu(gate) * up) @ self.w[at + "mlp.down_proj.weight"].T
+            h = x + self.ffn(y, at + "mlp.")
             stream.append(h)
             info.setdefault("value", []).append(seen["value"].transpose(0, 1))
             if l == LAYER:
@@ -452,12 +455,22 @@ def sample_loss(model, ref, name):
     return loss, ids, labels, start
 
 
+def parts(name, value):
+    """A weight or its gradient, by vlmsh's names: experts have matrices of their own."""
+    if ".experts." not in name:
+        return [(name, value)]
+    start, kind = name.rsplit(".", 1)
+    halves = (("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",))
+    return [(f"{start}.{e}.{half}.weight", part) for e, whole in enumerate(value)
+            for half, part in zip(halves, whole.chunk(len(halves)))]
+
+
 def add_training(golden, ref, exact):
     named = [(hub_name(n), p, q) for (n, p), q in zip(ref.model.named_parameters(), exact.parameters())
              if "vision" not in n]
     norms = [n for n, _, _ in named if n.endswith(("input_layernorm.weight", "post_attention_layernorm.weight"))]
     apart = [n for n, _, _ in named if n in norms or "projector" in n or "connector" in n or "embed_tokens" in n or "lm_head" in n]
-    total, total64, labelled = 0, 0, {}
+    total, total64, labelled = {}, {}, {}
     for which in "ab":
         losses = []
         for model in (ref.model, exact):
@@ -472,10 +485,13 @@ def add_training(golden, ref, exact):
         for n, p, q in named:
             if n in norms or "projector.linear_2" in n or "connector" in n:
                 golden.add(f"train.{which}.grad.{n}", p.grad, q.grad)
-        total = [p.grad / 2 + (total[i] if which == "b" else 0) for i, (_, p, _) in enumerate(named)]
-        total64 = [q.grad / 2 + (total64[i] if which == "b" else 0) for i, (_, _, q) in enumerate(named)]
-    golden.add("train.full.grad_norms", torch.stack([t.norm() for t in total]), torch.stack([t.norm() for t in total64]))
-    return labelled, {"samples": ["train_a", "train_b"], "full_grad_norm_names": [n for n, _, _ in named],
+        for n, p, q in named:
+            for into, grad in ((total, p.grad), (total64, q.grad)):
+                for name, part in parts(n, grad):
+                    into[name] = into.get(name, 0) + part / 2
+    golden.add("train.full.grad_norms", torch.stack([t.norm() for t in total.values()]),
+               torch.stack([t.norm() for t in total64.values()]))
+    return labelled, {"samples": ["train_a", "train_b"], "full_grad_norm_names": list(total),
                       "layernorm-simple_trainable": norms, "layernorm_trainable": apart}
 
 

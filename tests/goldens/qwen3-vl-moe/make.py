@@ -97,16 +97,6 @@ def stored(name, value):
     return value.transpose(1, 2).contiguous() if name.endswith("experts.down_proj") else value
 
 
-def parts(name, grad):
-    """The gradients of experts, by vlmsh's names of their matrices."""
-    if ".experts." not in name:
-        return [(name, grad)]
-    start, kind = name.rsplit(".", 1)
-    halves = (("gate_proj", "up_proj") if kind == "gate_up_proj" else ("down_proj",))
-    return [(f"{start}.{e}.{half}.weight", part) for e, whole in enumerate(grad)
-            for half, part in zip(halves, whole.chunk(len(halves)))]
-
-
 class Reference:
     merger = "merger.linear_fc1", "visual.merger.norm"  # the projector's first layer, its norm
     word, processing = "<|image_pad|>", Qwen2VLImageProcessorPil
@@ -228,7 +218,7 @@ def add_training(golden, ref):
             if n in norms or which == "a" and small and ("merger" in n or ".mlp.gate." in n):
                 golden.add(f"train.{which}.grad.{n}", p.grad, q.grad)
             for into, grad in ((whole, p.grad), (whole64, q.grad)):
-                for name, part in parts(n, grad):
+                for name, part in base.parts(n, grad):
                     into[name] = into.get(name, 0) + part / 2
     golden.add("train.full.grad_norms", torch.stack([t.norm() for t in whole.values()]),
                torch.stack([t.norm() for t in whole64.values()]))
