@@ -157,12 +157,20 @@ static int put_window(struct export *e, struct err *err)
     return 0;
 }
 
+// Returns the name that the model's own GGUF file gives it, or else the name of its folder.
+static const char *model_title(const struct model *m)
+{
+    const struct checkpoint *c = m->checkpoint;
+    const char *own = c->gguf_count ? gguf_text(c->gguf[0], "general.name") : NULL;
+    const char *name = own ? own : text_file_name(m->name);
+    return *name ? name : m->name;
+}
+
 static int put_sizes(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
-    const char *name = text_file_name(e->model->name);
     gguf_writer_text(e->out, "general.architecture", e->architecture);
-    gguf_writer_text(e->out, "general.name", *name ? name : e->model->name);
+    gguf_writer_text(e->out, "general.name", model_title(e->model));
     if (e->model->ignored) gguf_writer_text(e->out, UNREAD_IGNORED, e->model->unread);
     gguf_writer_u32(e->out, "general.file_type", e->kind->file_type);
     gguf_writer_u32(e->out, "general.quantization_version", 2);

@@ -37,8 +37,8 @@ written ministral3 bf16 none -c '/set chat.template plain' -c "/image $scene"
 answer "$work/ministral3" "$work/a.safetensors" -c '/set chat.template plain'
 answer "$work/ministral3/m.gguf --mmproj none" "$work/b.safetensors" -c '/set chat.template plain'
 same_dump "ministral3 as text" "$work/a.safetensors" "$work/b.safetensors"
-vlmsh quantize "$work/ministral3/m.gguf" "$work/again.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "ministral3 again: $(tail -1 "$work/out")"
-cmp "$work/ministral3/m.gguf" "$work/again.gguf" || fail "ministral3: the second file differs"
+vlmsh quantize "$work/ministral3/m.gguf" "$work/ministral3/again.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "ministral3 again: $(tail -1 "$work/out")"
+cmp "$work/ministral3/m.gguf" "$work/ministral3/again.gguf" || fail "ministral3: the second file differs"
 # SmolVLM, whose tiles must have the size of its table of positions (30 pixels, not 20).
 cp -rL tests/goldens/smolvlm "$work/smolvlm-30" && chmod -R u+w "$work/smolvlm-30"
 sed -i 's/"longest_edge": 20/"longest_edge": 30/; s/"longest_edge": 40/"longest_edge": 90/' "$work/smolvlm-30/preprocessor_config.json"
