@@ -361,8 +361,8 @@ static struct settings *plain_settings(const struct settings *s)
 }
 
 // Reads the model and the pictures. A model that cannot be opened is a finding, not an error.
-// Turns reasoning off if the chat template can and the user's settings do not say: the check-up's
-// answers are short and would end within it.
+// Turns reasoning off if the chat template has a variable for it that the user has not set: the
+// check-up's answers are so short that they would end during the reasoning.
 static int skip_reasoning(struct checkup *c, struct err *err)
 {
     static const char name[] = "enable_thinking", key[] = "chat.template.enable_thinking";

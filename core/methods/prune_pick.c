@@ -110,7 +110,8 @@ static int score_dynamic(struct prune *p, struct graph *g, const struct site_arg
 {
     const int64_t heads = args->q->shape[1], keys = view->k->shape[0];
     if (!view->count) return 0;
-    // A query's gates weigh the elements of values: no matrix of a key serves all queries.
+    // A query's gates weight the elements of values, so a key's Gram matrix cannot serve all
+    // queries.
     if (view->gate) return prune_score(g, PRUNE_CONTRIBUTION, p->seed, view, score);
     if (grams_complete(p, g, args, t, view->number[view->count - 1] + 1) < 0) return -1;
     struct tensor *probs = attend_probs(g, view->q, view->k, view->first, args->scale);

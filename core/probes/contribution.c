@@ -6,7 +6,7 @@
 //
 // The means over pairs use a Gram matrix per token (core/model/gram.h), so a pair costs H^2
 // operations. With gates of the heads' outputs (Qwen3.5), sigmoid(gate of q) multiplies A v, and
-// each pair is computed by itself.
+// each pair is computed separately.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -81,7 +81,7 @@ static void state_release(void *state)
     free(s);
 }
 
-// Chooses the layers: all, one, or the last that recurs.
+// Chooses the layers: all, one, or the last recurrent one.
 static int choose_layers(struct state *s, struct err *err)
 {
     const struct decoder_config *c = &s->env->model->decoder.config;
@@ -219,7 +219,7 @@ static int state_finish(void *state, struct results *r, struct err *err)
         free(name);
     }
     results_note(r, "absolute weights of the tokens' values in the outputs of the heads, mean over "
-                    "the heads; the share 'to the pictures' is that of all weights");
+                    "the heads; 'to the pictures' is a share of the sum of all weights");
     return 0;
 }
 
@@ -241,7 +241,7 @@ const struct probe probe_recurrence = {
     .details =
         "The output of a recurrent layer is a weighted sum of the values of all earlier tokens,\n"
         "like that of attention; the state determines the weights, which may be negative. Maps\n"
-        "and shares have absolute weights, averaged over the value heads and over the tokens of\n"
+        "and shares use absolute weights, averaged over the value heads and over the tokens of\n"
         "the answer (without an answer, those of the prompt's last row). By default, shows the\n"
         "last recurrent layer. A row's value also contains the rows before it, through the\n"
         "convolution." PROBE_DETAILS,

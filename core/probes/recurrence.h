@@ -14,8 +14,8 @@ struct recurrence {
     const float *x, *log_a, *bias;
 };
 
-// Sets w[0..row] to the weights of the earlier values in output o [dv] of value head `head` at a
-// row: o = sum over i of w[i] v[i].
+// Sets w[0..row] to the weights of the values of rows 0..row in the output o [dv] of value head
+// `head` at a row: o = sum over i of w[i] v[i].
 void recurrence_weights(const struct recurrence *r, int64_t head, int64_t row, double *w);
 
 #endif

@@ -275,9 +275,9 @@ static int check_whole(const struct model *m, const struct selection *chosen, st
         if ((chosen->item[i].trained || chosen->item[i].rank) &&
             decoder_alternates(&m->decoder.config, m->weights.list[i].name))
             return err_set(err,
-                           "'%s' cannot be trained from a GGUF file, whose value heads have "
-                           "another order than adapters: open the model's folder, or exclude "
-                           "linear_attn (train.params)",
+                           "'%s' cannot be trained from a GGUF file, whose value heads are in a "
+                           "different order than those of adapters: open the model's folder, or "
+                           "exclude linear_attn (train.params)",
                            m->weights.list[i].name);
     if (!chosen->whole || (!c->gguf_count && !c->quantised)) return 0;
     return err_set(err,

@@ -32,7 +32,7 @@ for file in "$work/file/m.gguf" "$work/own.gguf" "$work/again.gguf"; do
     near "$work/a.safetensors" "$work/b.safetensors" 2e-5 || fail "$file"
 done
 lines "/load $work/own.gguf" '/set train.method lora' '/train plan'
-check_has "no training" 'select(.event == "error").message' "another order than adapters"
+check_has "no training" 'select(.event == "error").message' "different order than those of adapters"
 
 # The check-up answers without reasoning, which its short answers would not get past.
 vlmsh checkup $qwen --only sees --quick --out "$work/page" >"$work/out" 2>&1
@@ -68,12 +68,12 @@ error: prune.layer: layer 2 has a recurrence in place of attention; the layers w
 > /recurrence
 [recurrence]
 ...
-absolute weights of the tokens' values in the outputs of the heads, mean over the heads; the share 'to the pictures' is that of all weights
+absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
 [map recurrence: 3 x 5]
 > /recurrence --layer all --token last
 [recurrence]
 ...
-absolute weights of the tokens' values in the outputs of the heads, mean over the heads; the share 'to the pictures' is that of all weights
+absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]

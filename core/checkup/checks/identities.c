@@ -141,8 +141,9 @@ static const char *on_value(const struct method *m)
     return m->toggle.on;
 }
 
-// Returns the key of the method's layers if its default may name layers without values of their
-// own, and writes one with such values to `layer`; NULL: the default will do.
+// Returns the key of the setting of the method's layers if its default may name layers without
+// values of their own, and writes the number of a layer that has its own to `layer`. NULL: the
+// default works.
 static const char *own_layer(const struct checkup *c, const struct method *m, char layer[16])
 {
     const struct decoder_config *d = &c->model->decoder.config;
