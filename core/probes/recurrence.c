@@ -237,7 +237,7 @@ const struct probe probe_recurrence = {
     .also = "effective attention state linear deltanet gated recurrent heatmap measure probe",
     .usage =
         "/recurrence [--layer K|all] [--token answer|each|last|N|row:N] [--picture I]" PROBE_USAGE,
-    .help = "What recurrent layers (Gated DeltaNet) read of each token through their state.",
+    .help = "Weight of each token in the output of recurrent layers (Gated DeltaNet).",
     .details =
         "The output of a recurrent layer is a weighted sum of the values of all earlier tokens,\n"
         "like that of attention; the state determines the weights, which may be negative. Maps\n"
