@@ -40,6 +40,10 @@ RULES = [
     (r"\bstands? for\b", "means, is short for, is replaced by, represents"),
     (r"(//|#) --- (what|how|that|which|where) ", "a noun: 'replacements', 'expected rows'"),
     (r"\b(nats|bytes|tokens|samples) an? (token|second|step|sample)\b(?!s)", "per token"),
+    (r"\btrainings\b|\b(along|over) the training\b", "training runs, during training"),
+    (r"\b(an)?other [a-z]+ than\b", "differs from, a different"),
+    (r"\bin another (order|number|way)\b", "in a different order"),
+    (r"\bclaims what\b", "states the effect"),
 ]
 RULES = [(re.compile(p, re.I), p, w) for p, w in RULES]
 

@@ -276,8 +276,9 @@ static bool is_unused(const struct reading *r, const struct key *k)
 static int check_heads(const struct reading *r, const struct weight *w)
 {
     if (!w || !decoder_alternates(&r->model->decoder.config, w->name)) return 0;
-    return err_set(r->err, "the GGUF file has the value heads of this layer in another order: open "
-                           "the model's folder");
+    return err_set(r->err,
+                   "the GGUF file has the value heads of this layer in a different order: open "
+                   "the model's folder");
 }
 
 // --- LoRA ----------------------------------------------------------------------------------------
