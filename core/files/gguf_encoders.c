@@ -29,7 +29,7 @@ void encoder_sizes(struct encoder_config *e, const char *layers, const char *hea
 
 void encoder_means(struct encoder_config *e)
 {
-    static const char *const keys[] = { "image_mean", "image_std", PLAIN };
+    static const char *const keys[] = { "image_mean", "image_std" };
     for (int i = 0; i < 2; i++) {
         const struct gguf_entry *list = config_list(&e->c, keys[i], 3);
         if (list && list->count != 3)
