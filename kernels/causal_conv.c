@@ -29,20 +29,42 @@ static void rows_of(const float **in, const struct tensor *x, const struct tenso
     for (int64_t k = 0; k < taps; k++) in[k] = row_at(x, before, row - taps + 1 + k, taps);
 }
 
+// Returns the filter [C,K] transposed, so that a tap of neighbouring channels is one vector.
+static const float *transposed(const struct tensor *w)
+{
+    const int64_t wide = w->shape[0], taps = w->shape[1];
+    float *to = cpu_scratch((size_t)(wide * taps) * sizeof *to);
+    for (int64_t c = 0; to && c < wide; c++)
+        for (int64_t k = 0; k < taps; k++)
+            to[k * wide + c] = ((const float *)w->data)[c * taps + k];
+    return to;
+}
+
+// Computes one row from the rows in[K] and the filter w [K,C].
+static void convolve(float *to, const float *const *in, const float *w, int64_t taps, int64_t wide)
+{
+    for (int64_t c = 0; c < wide; c += VEC) {
+        const int64_t some = wide - c < VEC ? wide - c : VEC;
+        vf sum = { 0 };
+        for (int64_t k = 0; k < taps; k++)
+            if (in[k])
+                sum += vf_load_part_n(in[k] + c, some) * vf_load_part_n(w + k * wide + c, some);
+        vf_store_part_n(to + c, sum * vf_sigmoid(sum), some);
+    }
+}
+
 int KERNEL(causal_conv)(struct tensor *y, const struct tensor *x, const struct tensor *w,
                         const struct tensor *before, struct tensor *after)
 {
     const int64_t rows = x->shape[0], wide = x->shape[1], taps = w->shape[1];
     if (taps > TAPS_MOST) return cpu_fail("a convolution over %lld rows", (long long)taps);
+    const float *filter = transposed(w);
+    if (!filter) return -1;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * wide * taps))
     for (int64_t i = 0; i < rows; i++) {
         const float *in[TAPS_MOST];
-        float *to = (float *)y->data + i * wide;
         rows_of(in, x, before, i, taps);
-        for (int64_t c = 0; c < wide; c++) {
-            const float sum = sum_at(in, w->data, taps, c);
-            to[c] = sum / (1 + expf(-sum));
-        }
+        convolve((float *)y->data + i * wide, in, filter, taps, wide);
     }
     // Ascending, because `after` may be `before`.
     for (int64_t k = 0; after && k < taps - 1; k++) {
