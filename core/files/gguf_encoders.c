@@ -333,8 +333,7 @@ static const struct gguf_name kimi_block[] = {
     { "ffn_up", "mlp.fc0", PLAIN }, { "ffn_down", "mlp.fc1", PLAIN }, { 0 },
 };
 
-// --- GLM-4.1V and 4.5V
-// ------------------------------------------------------------------------------------
+// --- GLM-4.1V and 4.5V ---------------------------------------------------------------------------
 
 // Reads widths from tensors: the metadata is misleading, like the config (core/model/vision_glm.c).
 static void read_glm(struct encoder_config *e)

@@ -98,6 +98,7 @@ static enum model_part_kind gemma4_part(const struct model *m, const char *tenso
 #define SLIDING4 \
     "\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", \"sliding_attention\", "
 #define FIVE          SLIDING4 "\"full_attention\""
+#define SIX           "\"sliding_attention\", " FIVE
 #define SEVEN(layers) layers ", " layers ", " layers ", " layers ", " layers ", " layers ", " layers
 #define SHAPE_CONFIG(text)                                                                     \
     "{\"architectures\": [\"Gemma4ForConditionalGeneration\"], \"model_type\": \"gemma4\", "   \
@@ -125,6 +126,10 @@ static const struct family_shape shapes[] = {
           "\"hidden_size\": 1536, \"intermediate_size\": 6144, \"num_hidden_layers\": 35, "
           "\"num_key_value_heads\": 1, \"num_kv_shared_layers\": 20, \"use_double_wide_mlp\": "
           "true, \"layer_types\": [" SEVEN(FIVE) "]"),
+    SHAPE("gemma4-e4b",
+          "\"hidden_size\": 2560, \"intermediate_size\": 10240, \"num_hidden_layers\": 42, "
+          "\"num_key_value_heads\": 2, \"num_kv_shared_layers\": 18, \"use_double_wide_mlp\": "
+          "false, \"layer_types\": [" SEVEN(SIX) "]"),
     { 0 },
 };
 

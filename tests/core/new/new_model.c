@@ -76,8 +76,9 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("gemma3-4b").total, 4300079472);
     assert_int_equal(count("gemma3-12b").total, 12187325040);
     assert_int_equal(count("gemma3-27b").total, 27432406640);
-    // Gemma 4 E2B without its audio encoder.
+    // Gemma 4 without its audio encoder.
     assert_int_equal(count("gemma4-e2b").total, 4797114083);
+    assert_int_equal(count("gemma4-e4b").total, 7632344554);
     assert_int_equal(count("mistral-small-3.1").total, 24011361280);
     assert_int_equal(count("pixtral-12b").total, 12682739712);
     assert_int_equal(count("qwen3-vl-2b").total, 2127532032);
