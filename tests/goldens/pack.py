@@ -44,12 +44,13 @@ def pack(path, data):
         f.write(min(tried, key=len))
 
 
-for folder in sys.argv[1:]:
-    facts = read(folder + "/golden.json")
-    tensors = rounded(read(folder + "/golden.safetensors"), json.loads(facts)["tensors"])
-    pack(folder + "/golden.json", facts)
-    pack(folder + "/golden.safetensors", tensors)
-    for weights in glob.glob(folder + "/model*.safetensors"):
-        pack(weights, read(weights))
-    for plain in glob.glob(folder + "/golden.*[!z]"):
-        os.remove(plain)
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        facts = read(folder + "/golden.json")
+        tensors = rounded(read(folder + "/golden.safetensors"), json.loads(facts)["tensors"])
+        pack(folder + "/golden.json", facts)
+        pack(folder + "/golden.safetensors", tensors)
+        for weights in glob.glob(folder + "/model*.safetensors"):
+            pack(weights, read(weights))
+        for plain in glob.glob(folder + "/golden.*[!z]"):
+            os.remove(plain)
