@@ -57,7 +57,8 @@ enum {
     X(FFN_IN, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] x: residual stream before the FFN's norm")       \
     X(FFN, HAS_ROWS | IN_STEP, MAY_X | MAY_ONLY,                                                   \
       "[N,D] x again; a method stores y of its rows, `only` lists the others")                     \
-    X(FFN_OUT, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] y: residual stream after the FFN")              \
+    X(FFN_OUT, HAS_ROWS | IN_STEP, MAY_NOT,                                                        \
+      "[N,D] y: residual stream after the FFN; an intervention writes in place")                   \
     X(LAYER_OUT, HAS_ROWS | IN_STEP, MAY_X | MAY_ROWS,                                             \
       "[N,D] h[layer+1]; a method that drops rows sets `rows`")                                    \
     X(FINAL, HAS_ROWS | IN_STEP, MAY_NOT, "[N,D] h[L], before the final norm")                     \

@@ -204,6 +204,7 @@ static int change(struct ablate *s, int layer, int head, int64_t token, double *
 {
     const struct hook hook = hook_of(s);
     s->parts.layer = layer, s->parts.head = head, s->token = token;
+    s->effect.layer = layer;
     return effect_of(&s->effect, &hook, to, err);
 }
 
@@ -216,7 +217,9 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
     const int heads = s->part == HEADS ? (int)c->heads : 1;
     const struct hook hook = hook_of(s);
     int64_t first = 0, parts = 0;
+    int layer = 0;
     while (!s->parts.at[first]) first++;
+    while (!s->parts.layers[layer]) layer++;
     for (int64_t i = 0; i < s->env->sequence->n; i++) parts += s->part == TOKENS && s->parts.at[i];
     for (int l = 0; l < c->layers; l++)
         parts += s->part != TOKENS && s->parts.layers[l] ? heads : 0;
@@ -225,11 +228,15 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
     s->parts.self = s;
     s->parts.collecting = s->env->options->mean || s->env->options->resample;
     // The outputs of all positions are needed, so no rows may come from the cache.
-    if (s->parts.collecting) first = 0;
-    int status = effect_open(&s->effect, s->env, p, first, parts, &hook, err);
+    int status =
+        effect_open(&s->effect, s->env, p, s->parts.collecting ? 0 : first, parts, &hook, err);
     s->parts.collecting = false;
-    for (int64_t i = 0; i < s->env->sequence->n && status == 0; i++)
-        if (s->part == TOKENS && s->parts.at[i]) status = change(s, -1, -1, i, &s->change[i], err);
+    s->effect.from = first;
+    for (int64_t i = s->env->sequence->n; i-- > 0 && status == 0;) {
+        if (s->part != TOKENS || !s->parts.at[i]) continue;
+        s->effect.from = i;
+        status = change(s, layer, -1, i, &s->change[i], err);
+    }
     for (int k = 0; k < c->layers * heads && status == 0; k++)
         if (s->part != TOKENS && s->parts.layers[k / heads] && s->parts.reached[k / heads])
             status =

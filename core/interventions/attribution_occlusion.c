@@ -94,6 +94,7 @@ static int occlude(struct attributing *w, struct passing *p, struct layer_rows *
 
     rows->keep = true;
     attribution_progress(w, p);
+    passes_keep(p);
     int status = passes_run(p, &hook, 0, logp, err);
     const double whole = attribution_sum(w, logp);
     rows->keep = false;
@@ -104,7 +105,8 @@ static int occlude(struct attributing *w, struct passing *p, struct layer_rows *
     for (int64_t k = 0; k < count && status == 0; k++) {
         for (int64_t i = 0; i < s->n; i++) covered[i] = covers(places, squares[k].at, i, window);
         attribution_progress(w, p);
-        status = passes_run(p, &hook, squares[k].first, logp, err);
+        status = passes_run_layers(p, &hook, squares[k].first, rows->layer ? rows->layer - 1 : 0,
+                                   logp, err); // the rows change after the layer before
         to->rows[squares[k].at] = whole - attribution_sum(w, logp);
     }
     free(squares);

@@ -32,13 +32,14 @@ int effect_open(struct effect *e, const struct probe_env *env, struct passing *p
     e->after = xcalloc(answer + 1, sizeof *e->after);
     if (effect_tokens(env, &e->first, &e->end, err) < 0) return -1;
     passes_progress(p, 0, e->all);
+    passes_keep(p);
     return passes_run(p, hook, from, e->before, err);
 }
 
 int effect_of(struct effect *e, const struct hook *hook, double *change, struct err *err)
 {
     passes_progress(e->p, ++e->done, e->all);
-    if (passes_run(e->p, hook, e->from, e->after, err) < 0) return -1;
+    if (passes_run_layers(e->p, hook, e->from, e->layer, e->after, err) < 0) return -1;
     *change = 0;
     for (int64_t t = e->first; t < e->end; t++) *change += e->after[t] - e->before[t];
     if (e->done + 1 == e->all) passes_progress(e->p, e->all, e->all);

@@ -24,7 +24,10 @@ struct results;
 struct effect {
     const struct probe_env *env;
     struct passing *p;
-    int64_t from;       // first row that a change affects
+    // First row and first layer that the next change affects. Rows should descend from change to
+    // change: rows before them come from the cache (core/probes/passes.h).
+    int64_t from;
+    int layer;
     int64_t first, end; // tokens of the answer whose log-probability counts
     // [tokens of the answer] log-probabilities without a change, and in the latest pass.
     double *before, *after;

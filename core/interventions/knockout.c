@@ -94,6 +94,7 @@ static int cut(struct knockout *s, int first, int count, int head, double *chang
     memset(s->cut.layers, 0, (size_t)s->env->model->decoder.config.layers * sizeof *s->cut.layers);
     for (int i = first; i < first + count; i++) s->cut.layers[s->chosen[i]] = true;
     s->cut.head = head;
+    s->effect.layer = s->chosen[first];
     return effect_of(&s->effect, &hook, change, err);
 }
 

@@ -30,7 +30,6 @@ void parts_close(struct parts *w)
     free(w->at);
     free(w->reached);
     free(w->before);
-    free(w->only);
     rows_release(&w->rows);
 }
 
@@ -64,17 +63,14 @@ static void keep_before(struct parts *w, const struct site_args *args, const flo
         memcpy(w->before + site_row(args, i) * width, x + i * width, (size_t)width * sizeof *x);
 }
 
-// Lists the rows among from[m] (NULL: 0..m-1) that are at positions to replace; if not `chosen`,
-// lists the rows at all other positions.
-static int32_t *rows_at(const struct parts *w, const struct site_args *args, const int32_t *from,
-                        int64_t m, bool chosen, int64_t *count)
+// Lists the rows among 0..m-1 that are at positions to replace.
+static int32_t *rows_at(const struct parts *w, const struct site_args *args, int64_t m,
+                        int64_t *count)
 {
     int32_t *list = xreallocarray(NULL, (size_t)m + 1, sizeof *list);
     *count = 0;
-    for (int32_t i = 0; i < m; i++) {
-        const int32_t row = from ? from[i] : i;
-        if (w->at[site_row(args, row)] == chosen) list[(*count)++] = row;
-    }
+    for (int32_t i = 0; i < m; i++)
+        if (w->at[site_row(args, i)]) list[(*count)++] = i;
     return list;
 }
 
@@ -114,9 +110,8 @@ static bool parts_wants(void *self, const struct site *site, int layer)
     case OUTPUT_ATTENTION:
     case OUTPUT_HEAD: here = site == SITE_HEADS; break;
     case OUTPUT_FFN:
-        // Methods may compute FFNs at SITE_FFN, so the residual stream before the FFN is read at
-        // SITE_FFN_IN.
-        here = site == SITE_FFN_IN || site == (w->collecting ? SITE_FFN_OUT : SITE_FFN);
+        // Methods may compute FFNs between these sites.
+        here = site == SITE_FFN_IN || site == SITE_FFN_OUT;
         break;
     case OUTPUT_VALUE: here = site == SITE_VALUES; break;
     }
@@ -141,17 +136,12 @@ static int parts_run(void *self, struct graph *g, const struct site *site, struc
         collect(w, args, rows_read(&w->rows, g, x), m, width, delta);
     }
     if (!now || begins) return graph_ok(g) ? 0 : -1;
-    int64_t count, others;
-    int32_t *list = rows_at(w, args, NULL, m, true, &count);
+    int64_t count;
+    int32_t *list = rows_at(w, args, m, &count);
     const int64_t head = w->part == OUTPUT_HEAD ? args->x->shape[2] : 0;
     const int status = put(w, g, args, graph_view(g, x, 2, (int64_t[]){ m, width }), list, count,
                            head * w->head, head, delta);
     free(list);
-    if (site != SITE_FFN) return status;
-    list = rows_at(w, args, args->only, args->only ? args->only_count : m, false, &others);
-    free(w->only);
-    args->only = w->only = list;
-    args->only_count = others;
     return status;
 }
 

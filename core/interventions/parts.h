@@ -42,7 +42,6 @@ struct parts {
     bool *reached; // [L] layers that have the part
 
     float *before; // [N,D] the residual stream before the part, in the current layer
-    int32_t *only; // rows that the FFN still computes
     struct rows rows;
 };
 

@@ -231,7 +231,9 @@ static int patch(struct patch *s, int layer, int head, double *share, struct err
 {
     const struct hook hook = parts_hook(&s->parts);
     double change;
-    s->parts.layer = layer, s->parts.head = head;
+    s->parts.layer = s->effect.layer = layer, s->parts.head = head;
+    s->effect.from = s->first;
+    while (!s->parts.at[s->effect.from]) s->effect.from++;
     if (effect_of(&s->effect, &hook, &change, err) < 0) return -1;
     *share = (change - s->corrupted_logp) / -s->corrupted_logp; // both relative to run A
     return 0;
@@ -247,31 +249,60 @@ static int64_t patch_at(struct patch *s, int layer, const bool *rows)
     return count;
 }
 
-static int patch_layer(struct patch *s, int layer, struct err *err)
+static int patch_heads(struct patch *s, struct err *err)
 {
     const struct decoder_config *c = &s->env->model->decoder.config;
-    const int64_t n = s->env->sequence->n;
-    const bool heads = s->parts.part == OUTPUT_HEAD;
     int status = 0;
     double share = NAN;
-    for (int g = 0; g < GROUPS && status == 0 && !heads; g++)
-        if (patch_at(s, layer, s->group[g]))
-            status = patch(s, layer, -1, &s->share[layer * GROUPS + g], err);
-    for (int h = 0; h < c->heads && status == 0 && heads && patch_at(s, layer, s->group[ALL]);
-         h++) {
-        status = patch(s, layer, h, &share, err);
-        s->heads[layer * c->heads + h] = (float)share;
+    for (int k = 0; k < c->layers * c->heads && status == 0; k++) {
+        const int layer = k / (int)c->heads;
+        if (!s->parts.layers[layer] || !patch_at(s, layer, s->group[ALL])) continue;
+        status = patch(s, layer, k % (int)c->heads, &share, err);
+        s->heads[k] = (float)share;
     }
+    return status;
+}
+
+// Patches a group of positions in each layer.
+static int patch_group(struct patch *s, int group, struct err *err)
+{
+    int status = 0;
+    for (int l = 0; l < s->env->model->decoder.config.layers && status == 0; l++)
+        if (s->parts.layers[l] && patch_at(s, l, s->group[group]))
+            status = patch(s, l, -1, &s->share[l * GROUPS + group], err);
+    return status;
+}
+
+static int patch_position(struct patch *s, int64_t row, struct err *err)
+{
+    const int64_t n = s->env->sequence->n;
     bool *one = xcalloc((size_t)n + 1, sizeof *one);
-    for (int64_t i = s->first; i < n && status == 0 && s->env->options->tokens && !heads; i++) {
-        one[i] = true;
-        if (patch_at(s, layer, one)) {
-            status = patch(s, layer, -1, &share, err);
-            s->positions[layer * n + i] = (float)share;
-        }
-        one[i] = false;
+    int status = 0;
+    double share = NAN;
+    one[row] = true;
+    for (int l = 0; l < s->env->model->decoder.config.layers && status == 0; l++) {
+        if (!s->parts.layers[l] || !patch_at(s, l, one)) continue;
+        status = patch(s, l, -1, &share, err);
+        s->positions[l * n + row] = (float)share;
     }
     free(one);
+    return status;
+}
+
+// Patches groups and positions by descending first row, so that the cache holds the rows of run B
+// before them; each pass begins at the patched layer.
+static int patch_all(struct patch *s, struct err *err)
+{
+    const int64_t n = s->env->sequence->n;
+    int status = 0;
+    for (int64_t row = n - 1; row >= s->first && status == 0; row--) {
+        for (int g = 0; g < GROUPS && status == 0; g++) {
+            int64_t first = 0;
+            while (first < n && !s->group[g][first]) first++;
+            if (first == row) status = patch_group(s, g, err);
+        }
+        if (status == 0 && s->env->options->tokens) status = patch_position(s, row, err);
+    }
     return status;
 }
 
@@ -291,14 +322,15 @@ static int patch_passes(void *state, struct passing *p, struct err *err)
     s->parts.replacement = from_run_a;
     s->parts.self = s;
     if (status == 0) status = show_corrupted(s, p, err);
+    passes_keep(p); // run B
     if (status == 0) status = effect_of(&s->effect, &hook, &s->corrupted_logp, err);
     if (status == 0 && fabs(s->corrupted_logp) < least)
         status = err_set(err,
                          "the other picture changes the answer's log-probability by only %.3g: "
                          "there is nothing to restore",
                          s->corrupted_logp);
-    for (int l = 0; l < c->layers && status == 0; l++)
-        if (s->parts.layers[l]) status = patch_layer(s, l, err);
+    if (status == 0)
+        status = s->parts.part == OUTPUT_HEAD ? patch_heads(s, err) : patch_all(s, err);
     passes_progress(p, s->effect.all, s->effect.all);
     return status;
 }

@@ -128,6 +128,7 @@ static void pass_end(struct passing *p)
     free(p->texts);
     methods_release(&p->methods);
     kv_release(&p->kv);
+    free(p->stream);
     arena_release(&p->arena);
     sequence_release(&p->sequence);
 }

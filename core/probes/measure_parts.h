@@ -35,8 +35,11 @@ struct passing {
     struct positions_env where;
 
     // For probes that run passes of their own.
-    int64_t prefix;   // rows that all passes share and the cache holds; -1: none computed yet
-    struct pace pace; // of the progress of these passes
+    int64_t prefix;    // rows that all passes share and the cache holds; -1: none computed yet
+    bool keeping;      // the next pass is kept (passes_keep)
+    float *stream;     // [L,N,D] what each layer read in that pass; NULL: none is kept
+    int64_t kept_from; // first row that it computed
+    struct pace pace;  // of the progress of these passes
 };
 
 // Sets the error of a failed or cancelled pass.

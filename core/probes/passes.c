@@ -32,6 +32,95 @@ static bool continues(const struct passing *p)
     return !methods_on(&p->methods);
 }
 
+// --- passes that begin at a layer ----------------------------------------------------------------
+
+static struct tensor *begin_part(const struct decoder_part *part, struct graph *g,
+                                 const struct pass **p, struct tensor *h)
+{
+    return h;
+}
+
+static struct tensor *end_part(const struct decoder_part *part, struct graph *g, struct tensor *x,
+                               int64_t columns)
+{
+    return x;
+}
+
+// True if a layer can begin with the rows that it read in the pass kept last.
+static bool resumes(const struct passing *p)
+{
+    const struct decoder *d = &p->m->model->decoder;
+    return p->stream && !d->part && !d->config.sharing && !d->config.layer_input && continues(p);
+}
+
+// Runs the rows from `from` on, beginning at a layer. Returns h [n,D]; NULL after a failure.
+static struct tensor *run_layers(struct passing *p, int64_t from, int layer)
+{
+    struct graph *g = &p->graph;
+    const struct sequence *s = &p->sequence;
+    const int64_t width = p->m->model->decoder.config.hidden;
+    struct decoder_part part = { .first_layer = layer,
+                                 .end_layer = p->m->model->decoder.config.layers,
+                                 .last = true,
+                                 .receive = begin_part,
+                                 .broadcast = end_part };
+    struct decoder rest = p->m->model->decoder;
+    struct tensor *last = NULL;
+    rest.part = &part;
+    model_pass(p->m->model, s->pictures);
+    struct tensor *h = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ s->n - from, width },
+                                    p->stream + (layer * s->n + from) * width);
+    if (!h || decoder_forward(g, &rest, &p->kv, s, h, LOGITS_HIDDEN, true, &last) < 0) return NULL;
+    return graph_ok(g) ? last : NULL;
+}
+
+static bool stream_wants(void *self, const struct site *site, int layer)
+{
+    return site == SITE_LAYER_IN;
+}
+
+static int keep_stream(void *self, const struct site *site, const struct site_args *args,
+                       struct err *err)
+{
+    const struct passing *p = self;
+    const int64_t width = args->x->shape[1];
+    const float *x = args->x->data; // [m,D]
+    for (int64_t i = 0; i < args->x->shape[0]; i++)
+        memcpy(p->stream + (args->layer * p->sequence.n + site_row(args, i)) * width, x + i * width,
+               (size_t)width * sizeof *x);
+    return 0;
+}
+
+static void forget_stream(struct passing *p)
+{
+    free(p->stream);
+    p->stream = NULL;
+    p->keeping = false;
+    p->prefix = -1;
+}
+
+void passes_keep(struct passing *p)
+{
+    const struct decoder_config *c = &p->m->model->decoder.config;
+    if (!p->stream)
+        p->stream = malloc((size_t)(c->layers * p->sequence.n * c->hidden) * sizeof *p->stream);
+    p->keeping = p->stream != NULL; // without the memory, passes run all layers
+}
+
+// True if a row's rounding depends on how many rows a pass has, however many they are: an expert
+// multiplies few or many of them, and latents are absorbed or not.
+static bool rounds_together(const struct passing *p)
+{
+    const struct decoder_config *c = &p->m->model->decoder.config;
+    for (int l = 0; l < c->layers; l++)
+        if (decoder_ffn(c, l) == &ffn_experts || decoder_ffn(c, l) == &ffn_softmax_experts ||
+            decoder_attention(c, l) == &attention_latent)
+            return true;
+    return false;
+}
+
+// --- whole passes --------------------------------------------------------------------------------
+
 // Runs the rows of s that the cache lacks, from `from` on; kv NULL: without a cache. Returns h
 // [n,D]; NULL after a failure.
 static struct tensor *run_rows(struct passing *p, struct kv *kv, const struct sequence *s,
@@ -124,9 +213,12 @@ static int64_t prefix_of(const struct passing *p, int64_t from)
     return first < many ? 0 : first;
 }
 
-static int run(struct passing *p, const struct hook *hook, int64_t from, struct receiver to,
-               struct err *err)
+static int run(struct passing *p, const struct hook *hook, int64_t from, int layer,
+               struct receiver to, struct err *err)
 {
+    const bool keeping = p->keeping;
+    // Rows that do not change must keep their bits.
+    if (p->stream && !keeping && rounds_together(p)) from = p->kept_from;
     const int64_t prefix = prefix_of(p, from);
     const int hooks = p->hooks.count;
     int status = 0;
@@ -135,13 +227,24 @@ static int run(struct passing *p, const struct hook *hook, int64_t from, struct 
     p->prefix = prefix;
     kv_trim(&p->kv, prefix);
     if (hook) hooks_add(&p->hooks, hook);
+    if (keeping)
+        hooks_add(&p->hooks,
+                  &(struct hook){ .wants = stream_wants, .take = keep_stream, .self = p });
+    p->keeping = false;
     const struct arena_mark mark = arena_mark(&p->arena);
-    struct tensor *h = status == 0 ? run_rows(p, &p->kv, &p->sequence, prefix) : NULL;
+    struct tensor *h = NULL;
+    if (status == 0)
+        h = 0 && layer && resumes(p) ? run_layers(p, prefix, layer)
+                                     : run_rows(p, &p->kv, &p->sequence, prefix);
     if (!h ||
         (to.logp ? answer_logp(p, h, NULL, to.logp) : answer_logits(p, h, to.take, to.self)) < 0)
         status = -1;
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;
+    if (keeping) {
+        p->prefix = status == 0 ? p->sequence.n : -1; // nothing was changed
+        p->kept_from = prefix;
+    }
     return status < 0 ? pass_failed(p, err) : 0;
 }
 
@@ -167,13 +270,19 @@ int passes_gradient(struct passing *p, const struct hook *hook, const float *wei
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err)
 {
-    return run(p, hook, from, (struct receiver){ .logp = logp }, err);
+    return run(p, hook, from, 0, (struct receiver){ .logp = logp }, err);
+}
+
+int passes_run_layers(struct passing *p, const struct hook *hook, int64_t from, int layer,
+                      double *logp, struct err *err)
+{
+    return run(p, hook, from, layer, (struct receiver){ .logp = logp }, err);
 }
 
 int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
                       passes_logits_fn take, void *self, struct err *err)
 {
-    return run(p, hook, from, (struct receiver){ .take = take, .self = self }, err);
+    return run(p, hook, from, 0, (struct receiver){ .take = take, .self = self }, err);
 }
 
 // --- other visual tokens -------------------------------------------------------------------------
@@ -258,7 +367,7 @@ static void drop_tokens(struct passing *p, int picture)
     p->visual[picture] = NULL;
     p->focus[picture] = NULL;
     p->ours[picture] = false;
-    p->prefix = -1;
+    forget_stream(p);
 }
 
 int passes_show(struct passing *p, int picture, const float *tokens, const float *focus,
@@ -291,7 +400,7 @@ void passes_use(struct passing *p, const struct model *m)
     if (m) p->with.model = m;
     p->own = m ? own : NULL;
     p->m = m ? &p->with : own;
-    p->prefix = -1;
+    forget_stream(p);
 }
 
 const struct measuring *passes_measuring(const struct passing *p)

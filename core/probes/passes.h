@@ -25,6 +25,14 @@ struct passing;
 // hook NULL: no change. Returns 0 or -1.
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err);
+// Keeps what each layer reads in the next pass, whose hook must change nothing, and its keys and
+// values.
+void passes_keep(struct passing *p);
+// Like passes_run, for a change in a layer or in later ones: `layer` begins with the rows that it
+// read in the pass kept last, so earlier layers are not computed. Runs all layers if no pass is
+// kept, a method acts, or the layers need more than their rows.
+int passes_run_layers(struct passing *p, const struct hook *hook, int64_t from, int layer,
+                      double *logp, struct err *err);
 // Like passes_run over all rows, with gradients: `hook` sets the `grad` of tensors of the pass
 // (core/graph/tape.h), to which the derivative of the sum of weight[t] logp[t] is added. Weights of
 // the model get no gradient, so quantised models work.

@@ -125,11 +125,41 @@ static void cached_rows_change_no_bit(const struct probe_env *env, struct passin
     free(at);
 }
 
+// A pass that begins at a layer has the bits of one over all layers.
+static void skipped_layers_change_no_bit(const struct probe_env *env, struct passing *p)
+{
+    const struct sequence *s = env->sequence;
+    const int layer = env->model->decoder.config.layers - 1;
+    bool *at = xcalloc((size_t)s->n, sizeof *at);
+    struct layer_rows w;
+    layer_rows_open(&w, env, layer);
+    const struct hook hook = layer_rows_hook(&w);
+    float *zero = xcalloc((size_t)(w.positions * w.width), sizeof *zero);
+    w.replacement = zero;
+    passes_keep(p);
+    const double unchanged = logp_of(env, p, &w, s->prompt / 2);
+    w.at = at;
+    for (int64_t row = s->prompt - 1; row >= s->prompt / 2; row -= 4) {
+        struct err err = { 0 };
+        double logp[8], sum = 0;
+        at[row] = true;
+        must(passes_run_layers(p, &hook, row, layer - 1, logp, &err), &err);
+        for (int64_t t = 0; t < s->n - s->prompt; t++) sum += logp[t];
+        const double whole = logp_of(env, p, &w, 0);
+        if (sum != whole || sum == unchanged)
+            fail_msg("from row %d: %.17g, not %.17g", (int)row, sum, whole);
+    }
+    layer_rows_close(&w);
+    free(zero);
+    free(at);
+}
+
 static void passes_continue_from_the_cache(void **state)
 {
     struct golden g;
     ask(&g, "llava-1.5", 2);
     run_inside(&g, cached_rows_change_no_bit);
+    run_inside(&g, skipped_layers_change_no_bit);
     golden_close(&g);
 }
 
