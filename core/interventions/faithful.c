@@ -9,19 +9,24 @@
 //     of the map with that of a model whose last layers have shuffled weights. A map that hardly
 //     changes when all layers are shuffled does not depend on what the model has learned, and is
 //     rejected.
-// Two controls bound the scores: a random map, and the object itself.
+// Two controls bound the scores: a random map, and the object itself. Other pictures then replace
+// each region: this tells which region the answers depend on (core/interventions/causes.h), and
+// whether the maps show it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/random.h"
+#include "core/base/text.h"
 #include "core/interventions/attribution.h"
+#include "core/interventions/causes.h"
 #include "core/interventions/faithful.h"
 #include "core/interventions/layer_rows.h"
 #include "core/interventions/shuffled.h"
 #include "core/probes/dice.h"
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
+#include "core/template/message.h"
 
 enum {
     POINTS = 8, // intervals of a curve
@@ -50,12 +55,14 @@ struct faithful {
     struct attributing w;
     float *mask; // [S]
     struct scored maps[MAPS];
+    struct causes causes;
 };
 
 static void faithful_release(void *state)
 {
     struct faithful *s = state;
     for (int i = 0; i < MAPS; i++) free(s->maps[i].map);
+    causes_close(&s->causes);
     attributing_close(&s->w);
     free(s->mask);
     free(s->at);
@@ -285,6 +292,23 @@ static void show_maps(struct faithful *s)
     free(corrected);
 }
 
+// Finds what the answer depends on. Other pictures are those of --others, or those beside the
+// picture in a data set.
+static int find_causes(struct faithful *s, struct passing *p, struct err *err)
+{
+    const struct probe_options *o = s->env->options;
+    const int picture = o->picture < 0 ? 0 : o->picture;
+    const char *path = s->env->pictures[picture].path;
+    if (!o->others && (!o->objects || !path)) return 0;
+    char *beside = o->others ? xstrdup(o->others) : text_folder(path);
+    causes_open(&s->causes, &s->w, s->mask, picture);
+    const int status = causes_exchange(&s->causes, p, beside, err);
+    for (int i = 0; i < CAUSE_MAPS && status == 0; i++)
+        if (s->maps[i].shown) causes_rate(&s->causes, s->maps[i].map, i);
+    free(beside);
+    return status;
+}
+
 static int faithful_passes(void *state, struct passing *p, struct err *err)
 {
     struct faithful *s = state;
@@ -293,6 +317,7 @@ static int faithful_passes(void *state, struct passing *p, struct err *err)
     if (status == 0 && others) status = attributing_others(&s->w, p, others, err);
     if (status == 0) show_maps(s);
     if (status == 0) status = draw_all(s, p, err);
+    if (status == 0) status = find_causes(s, p, err);
     for (int part = 0; part < PARTS && status == 0; part++) status = shuffle_part(s, p, part, err);
     return status;
 }
@@ -343,6 +368,16 @@ static void note_rejected(struct results *r, const double *kept)
     buf_release(&names);
 }
 
+// Adds the causes; shown[MAPS]: the maps that were drawn.
+static void put_causes(const struct causes *means, const bool *shown, struct results *r)
+{
+    char *names[CAUSE_MAPS] = { 0 };
+    for (int i = 0; i < CAUSE_MAPS; i++)
+        if (shown[i]) names[i] = name_of(i);
+    causes_put(means, names, r);
+    for (int i = 0; i < CAUSE_MAPS; i++) free(names[i]);
+}
+
 static int faithful_finish(void *state, struct results *r, struct err *err)
 {
     const struct faithful *s = state;
@@ -368,6 +403,12 @@ static int faithful_finish(void *state, struct results *r, struct err *err)
         memcpy(result_row(t, "%s", attribution_kinds[k].name), s->maps[k].kept,
                sizeof s->maps[k].kept);
     }
+    struct causes causes = { 0 };
+    bool shown[MAPS];
+    for (int i = 0; i < MAPS; i++) shown[i] = s->maps[i].shown;
+    causes_add(&causes, &s->causes);
+    put_causes(&causes, shown, r);
+    causes_close(&causes);
     note_rejected(r, kept);
     attributing_note(&s->w, true, r);
     return 0;
@@ -375,31 +416,43 @@ static int faithful_finish(void *state, struct results *r, struct err *err)
 
 // --- over a data set: the verdict on the means ---------------------------------------------------
 
+struct verdict {
+    struct tally kept[ATTRIBUTION_COUNT];
+    struct causes causes;
+    bool shown[MAPS];
+};
+
 static void *verdict_start(void)
 {
-    return xcalloc(ATTRIBUTION_COUNT, sizeof(struct tally));
+    return xcalloc(1, sizeof(struct verdict));
 }
 
 static void verdict_add(void *data, const void *state)
 {
     const struct faithful *s = state;
-    struct tally *t = data;
+    struct verdict *v = data;
     for (int k = 0; k < ATTRIBUTION_COUNT; k++)
         if (s->w.chosen[k] && isfinite(s->maps[k].kept[PARTS - 1]))
-            tally_add(&t[k], s->maps[k].kept[PARTS - 1]);
+            tally_add(&v->kept[k], s->maps[k].kept[PARTS - 1]);
+    for (int i = 0; i < MAPS; i++) v->shown[i] |= s->maps[i].shown;
+    causes_add(&v->causes, &s->causes);
 }
 
 static void verdict_finish(void *data, struct results *r)
 {
-    const struct tally *t = data;
+    struct verdict *v = data;
     double kept[ATTRIBUTION_COUNT];
-    for (int k = 0; k < ATTRIBUTION_COUNT; k++) kept[k] = tally_mean(&t[k]);
+    for (int k = 0; k < ATTRIBUTION_COUNT; k++) kept[k] = tally_mean(&v->kept[k]);
+    put_causes(&v->causes, v->shown, r);
     note_rejected(r, kept);
-    free(data);
+    causes_close(&v->causes);
+    free(v);
 }
 
 static const struct result_kind faithful_results[] = {
     { "faithful", .unit = "score" },
+    { "faithful.causes", .unit = "change of log-probability (nats)", .columns = "change|low|high" },
+    { "faithful.causes", .unit = "AUC" },
     { "faithful.deletion", .unit = "probability of the answer" },
     { "faithful.insertion", .unit = "probability of the answer" },
     { "faithful.sanity", .unit = "rank correlation" },
@@ -427,7 +480,10 @@ const struct probe probe_faithful = {
         "  rank correlation  of the map with the map of a model with shuffled weights in all\n"
         "                    layers; above 0.5 the map is rejected\n"
         "With --data, a sample's text names the object; faithful.interval (--csv) has 95%\n"
-        "intervals of the means." PROBE_DETAILS,
+        "intervals of the means. faithful.causes names what the answers depend on: up to 8 other\n"
+        "pictures of the same folder (or of --others DIR) replace the whole picture, the object,\n"
+        "each other object in the list, and the rest; `change` is the change of the answer's\n"
+        "log-probability, and each map is rated by its AUC against the region." PROBE_DETAILS,
     .results = faithful_results,
     .pictures = true,
     .answer = true,

@@ -317,3 +317,40 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
     free(f.objects);
     return status;
 }
+
+// Returns an object's name, or its category's; NULL: it has none.
+static const char *name_of(const struct masks *m, const cJSON *object)
+{
+    const char *name = cJSON_GetStringValue(json_get(object, "name"));
+    char id[24];
+    size_t category;
+    if (m->coco && json_id_text(object, "category_id", id) &&
+        names_find(&m->categories, id, &category))
+        name = m->category[category];
+    return name && *name ? name : NULL;
+}
+
+char **masks_names(const struct masks *m, const char *picture, size_t *count)
+{
+    struct found f = { 0 };
+    struct names all = { 0 };
+    struct err ignored;
+    size_t number, capacity = 0;
+    char **list = NULL;
+    *count = 0;
+    if (names_find(&m->pictures, text_file_name(picture), &number) &&
+        find(m, &m->picture[number], &f, &ignored) == 0)
+        for (size_t i = 0; i < f.object_count; i++) {
+            const char *name = name_of(m, f.objects[i]);
+            bool known = true;
+            if (name) names_add(&all, name, &known);
+            if (known) continue;
+            list = xgrow(list, &capacity, *count, sizeof *list);
+            list[(*count)++] = xstrdup(name);
+        }
+    for (size_t i = 0; i < f.count; i++) cJSON_Delete(f.json[i]);
+    names_release(&all);
+    free(f.json);
+    free(f.objects);
+    return list;
+}

@@ -56,6 +56,9 @@ int masks_open(struct masks *m, const char *path, struct err *err);
 // picture. The caller calls image_release.
 int masks_read(const struct masks *m, const struct masks_query *query, struct image *mask,
                struct err *err);
+// Lists the names of a picture's objects, each once, and sets *count; none if the file does not
+// list the picture. The caller frees the names and the list.
+char **masks_names(const struct masks *m, const char *picture, size_t *count);
 void masks_close(struct masks *m); // also accepts a zeroed struct
 
 // masks_paint.c: paints one object's run list, polygons or box. Returns -1 if it has none or an
