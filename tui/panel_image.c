@@ -359,6 +359,18 @@ static int smaller(int a, int b)
     return a < b ? a : b;
 }
 
+// Names the positions in a box, in fractions of the picture, for the command in the input line.
+static void name_box(struct view *v, const double box[4])
+{
+    struct image_view *i = &v->image;
+    const struct map *m = view_map(v);
+    char number[16] = "";
+    if (i->picture_count > 1)
+        snprintf(number, sizeof number, ":%d", m && m->picture >= 0 ? m->picture : (int)i->picture);
+    snprintf(i->dragged, sizeof i->dragged, "picture%s[%.3g%%,%.3g%%,%.3g%%,%.3g%%]", number,
+             100 * box[0], 100 * box[1], 100 * (box[2] - box[0]), 100 * (box[3] - box[1]));
+}
+
 // Selects the box between mouse press and release, in fractions of the picture.
 static void select_box(struct view *v, int x, int y)
 {
@@ -367,10 +379,14 @@ static void select_box(struct view *v, int x, int y)
     const int width = abs(x - i->press_x), height = abs(y - i->press_y);
     const double left = smaller(x, i->press_x) - a.x, top = smaller(y, i->press_y) - a.y;
     const bool point = !width && !height; // a click: the middle of the cell
-    maps_select_box(v, (double[4]){ (left + (point ? 0.5 : 0)) / a.width,
-                                    (top + (point ? 0.5 : 0)) / a.height,
-                                    (left + width + (point ? 0.5 : 1)) / a.width,
-                                    (top + height + (point ? 0.5 : 1)) / a.height });
+    const double box[4] = { (left + (point ? 0.5 : 0)) / a.width,
+                            (top + (point ? 0.5 : 0)) / a.height,
+                            (left + width + (point ? 0.5 : 1)) / a.width,
+                            (top + height + (point ? 0.5 : 1)) / a.height };
+    if (i->commanding)
+        name_box(v, box);
+    else
+        maps_select_box(v, box);
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)
@@ -381,7 +397,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     const bool on = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
     if (button == 5) step(v, AXIS_TOKEN, 1, false);
-    if (button == 1 && on && view_map(v)) {
+    if (button == 1 && on && (view_map(v) || (i->commanding && view_picture(v)))) {
         i->press_x = column;
         i->press_y = line;
     }

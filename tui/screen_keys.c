@@ -396,6 +396,16 @@ static bool click_hint(struct screen *s, const struct key *click)
     return true;
 }
 
+// Types the name of a box that the user has drawn on the picture.
+static void take_box(struct screen *s)
+{
+    char *box = s->view->image.dragged;
+    if (!*box) return;
+    prompt_insert(s->prompt, box);
+    *box = 0;
+    s->focus = PANEL_NONE;
+}
+
 static void take_mouse(struct screen *s, const struct key *key)
 {
     struct placed_panel placed[PANEL_COUNT];
@@ -417,8 +427,10 @@ static void take_mouse(struct screen *s, const struct key *key)
         const struct panel *panel = panel_at(placed[i].panel);
         if (key->button == 1) s->focus = placed[i].panel;
         const struct area inner = { a.x + 1, a.y + 1, a.width - 2, a.height - 2 };
+        s->view->image.commanding = *prompt_typed(s->prompt) == '/';
         if (panel->click)
             panel->click(s->view, inner, key->x - inner.x, key->y - inner.y, key->button);
+        take_box(s);
         return;
     }
     if (key->button == 1) s->focus = PANEL_NONE;

@@ -99,6 +99,8 @@ struct image_view {
     size_t attention_count;
     float attention_max;  // maximum of `attention`
     int press_x, press_y; // cell where the mouse button was pressed; -1: none
+    bool commanding;      // the input line holds a command, into which a box goes
+    char dragged[96];     // the name of the positions in a box, for the input line; "": none
     bool playing;
     double play_at; // time of the next token
 };

@@ -73,6 +73,15 @@ keys Escape
 sleep 0.3
 [ "$(words)" -lt 3 ] || fail 'the colours stay'
 
+# A box drawn on the picture names positions in the command that is being typed.
+keys Escape
+tmux send-keys -l '/knockout '
+wait_for '/knockout'
+click 100 8 106 12
+wait_for '/knockout picture\[[0-9.]*%,[0-9.]*%,[0-9.]*%,[0-9.]*%\]'
+keys C-u F3
+wait_for 'o: view'
+
 # The maps are played from the first to the last.
 keys Home
 wait_for 'layer 2 token 0'

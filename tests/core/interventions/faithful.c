@@ -1,11 +1,13 @@
 // tests/core/interventions/faithful.c -- scores of maps computed by hand, models with shuffled
-// weights, and the scoreboard's controls.
+// weights, the scoreboard's controls, and the causes that it names.
 #include "core/interventions/faithful.h"
+#include "core/interventions/causes.h"
 #include "core/interventions/layer_rows.h"
 #include "core/interventions/shuffled.h"
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
 #include "tests/core/probes/probe.h"
+#include "tests/core/scratch.h"
 
 static void same_number(const char *what, double ours, double theirs)
 {
@@ -141,12 +143,96 @@ static void controls_bound_the_scores(void **state)
     golden_close(&g);
 }
 
+// --- causes --------------------------------------------------------------------------------------
+
+// A region of the means: the change with another picture in its place, over samples, and the AUC of
+// map 0.
+static void add_region(struct causes *means, const char *name, int samples, double tokens,
+                       double change, double auc)
+{
+    char *text = xstrdup(name);
+    struct cause one = { .name = text };
+    struct causes sample = { .list = &one, .count = 1 };
+    tally_add(&one.tokens, tokens);
+    tally_add(&one.change, change);
+    tally_add(&one.auc[0], auc);
+    for (int i = 0; i < samples; i++) causes_add(means, &sample);
+    free(text);
+}
+
+static void verdict(const double change[4], const char *cause, const char *maps)
+{
+    char map[] = "gradient", *names[CAUSE_MAPS] = { map };
+    struct causes means = { 0 };
+    struct results r = { 0 };
+    bool named = false, rated = !maps;
+    add_region(&means, "the whole picture", 9, 144, change[0], 0.5);
+    add_region(&means, "the object", 9, 12, change[1], 0.6);
+    add_region(&means, "watermark", 4, 4, change[2], 0.9);
+    add_region(&means, "the rest", 9, 128, change[3], 0.4);
+    add_region(&means, "a rare thing", 1, 4, -20, 0.95);
+    causes_put(&means, names, &r);
+    assert_int_equal(results_find(&r, "faithful.causes")->row_count, 5);
+    for (size_t i = 0; i < r.note_count; i++) {
+        named |= strstr(r.notes[i], cause) != NULL;
+        rated |= maps && strstr(r.notes[i], maps);
+    }
+    if (!named || !rated) fail_msg("not '%s', '%s': %s", cause, maps ? maps : "", r.notes[0]);
+    results_release(&r);
+    causes_close(&means);
+}
+
+static void causes_are_named(void **state)
+{
+    verdict((double[]){ -6, -0.01, -5.5, -0.02 }, "answers: watermark (-5.5",
+            "above all other regions: gradient");
+    verdict((double[]){ -6, -5.8, -0.1, 0.3 }, "answers: the object (", "gradient (watermark)");
+    // Of regions with almost the same effect, the smallest.
+    verdict((double[]){ -6, -5.5, 0, -5.8 }, "answers: the object (", NULL);
+    verdict((double[]){ -0.01, 0, 0, 0.02 }, "answers: the text (", NULL);
+    verdict((double[]){ -3, -0.05, 0, -0.02 }, "answers: the whole picture (", NULL);
+}
+
+// The exchange of the whole picture is run B of a patch; that of the rest leaves the object.
+static void an_exchange_shows_the_other_picture(void **state)
+{
+    static const double box[4] = { 0, 0, 32, 48 };
+    struct golden g;
+    struct results r = { 0 }, patched = { 0 };
+    struct probe_options o = probe_defaults;
+    char ppm[16 + 64 * 48 * 3];
+    const int head = snprintf(ppm, sizeof ppm, "P6 64 48 255\n");
+    for (int i = 0; i < 64 * 48 * 3; i++) ppm[head + i] = (char)(i * 7);
+    char *folder = scratch_new(), *path = xasprintf("%s/other.ppm", folder);
+    scratch_write(folder, "other.ppm", ppm, (size_t)head + 64 * 48 * 3);
+    ask(&g, "llava-1.5", 2);
+    o.words = path;
+    run_probe(&g, &probe_patch, &o, &patched);
+    const double change = *results_value(&patched, "patch", "run B", "log-probability") -
+                          *results_value(&patched, "patch", "run A", "log-probability");
+    o.words = NULL;
+    o.box = box, o.by = "attention", o.others = folder;
+    run_probe(&g, &probe_faithful, &o, &r);
+    near(&g, "the whole picture",
+         *results_value(&r, "faithful.causes", "the whole picture", "change"), change, 1e-5);
+    const double object = *results_value(&r, "faithful.causes", "the object", "change");
+    const double rest = *results_value(&r, "faithful.causes", "the rest", "change");
+    assert_true(object != 0 && rest != 0 && object != rest);
+    free(path);
+    scratch_remove(folder);
+    results_release(&r);
+    results_release(&patched);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_equal_those_by_hand),
         cmocka_unit_test(shuffled_weights_are_another_model),
         cmocka_unit_test(controls_bound_the_scores),
+        cmocka_unit_test(causes_are_named),
+        cmocka_unit_test(an_exchange_shows_the_other_picture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,6 +222,25 @@ static void check_mask(const char *file, const char *picture, const char *text, 
     free(got);
 }
 
+static void check_names(const char *file, const char *picture, const char *want)
+{
+    struct masks m;
+    struct err err = { 0 };
+    struct buf b = { 0 };
+    size_t count;
+    must(masks_open(&m, file, &err), &err);
+    char **names = masks_names(&m, picture, &count);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&b, "%s;", names[i]);
+        free(names[i]);
+    }
+    free(names);
+    masks_close(&m);
+    char *got = buf_take(&b);
+    assert_string_equal(got ? got : "", want);
+    free(got);
+}
+
 static void masks_follow_the_text(void **state)
 {
     static const char line[] =
@@ -247,6 +266,9 @@ static void masks_follow_the_text(void **state)
     // Runs go down the columns: column 0 row 1, column 1 row 0.
     check_mask(file, "x/1.png", "Is there a Red Circle?", false, ".#./#..");
     check_mask(file, "1.png", "What is this?", false, "##./#.."); // all objects
+    check_names(file, "1.png", "red circle;blue square;");
+    check_names(file, "8.png", "");
+    check_names(file, "none.png", "");
     for (int i = 2; i <= 4; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d.png", i);
