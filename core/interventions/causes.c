@@ -1,7 +1,7 @@
 // core/interventions/causes.c -- the regions of a picture that an answer depends on, by exchange
 // (interchange intervention: Geiger et al. 2021, arXiv 2106.02997).
 //
-// A region's visual tokens are replaced by those of another picture at the same places, so that
+// A region's visual tokens are replaced by another picture's at the same places, so that
 // passes see tokens as the encoder makes them: zeros or means, and attention that is cut, may
 // change an answer that does not depend on them. A model that answers from the text alone keeps its
 // answer under any picture.

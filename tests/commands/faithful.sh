@@ -11,6 +11,7 @@ same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").id
 check "the scoreboard has controls" 'select(.event == "table" and .name == "faithful") | [.rows[] | .[0]] | join("; ")' \
     "gradient; a random map; the object itself
 attention; attention, corrected; a random map; the object itself"
+check "regions are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | contains(["the whole picture", "the rest"])' true
 same "the object finds itself" "$(awk -F, '/the object itself/ { print $2, $3, $4 }' "$work/f-faithful.csv")" "1 1 1"
 same "no tokens, all tokens" "$(awk -F, 'NR == 2 { a = $2 } END { print (a != $2), ($2 == $3) }' "$work/f-faithful.deletion.csv")" "1 1"
 [ -s "$work/g-faithful.interval.csv" ] || fail "no intervals"

@@ -75,6 +75,7 @@ sleep 0.3
 
 # A box drawn on the picture names positions in the command that is being typed.
 keys Escape
+wait_gone 'o: view'
 tmux send-keys -l '/knockout '
 wait_for '/knockout'
 click 100 8 106 12
