@@ -43,8 +43,8 @@ static char *text_moment(int64_t when)
     return xstrdup(text);
 }
 
-// Returns the text in which the job's kind describes the outcome of a finished job; NULL if the
-// kind has no such text. The caller frees the text. With sinks, also shows the job's tables.
+// Returns the description of a finished job's outcome by its kind; NULL if the kind has none. The
+// caller frees the text. With sinks, also shows the job's tables.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);
@@ -327,8 +327,8 @@ static const struct command_action actions[] = {
     { "delete", NULL, "deletes the job and its curves; files in OUT stay", 1, 1,
       .run = delete_job },
     { "submit", NULL,
-      "submits the job's script (--sbatch) to Slurm; /job then works as for other jobs", 1, 1,
-      .run = submit_job },
+      "submits the job's script (--sbatch) to Slurm; afterwards /job treats it like other jobs", 1,
+      1, .run = submit_job },
     { 0 },
 };
 
@@ -396,8 +396,8 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
     }
 }
 
-// Without a number, waits for all jobs of this shell whose end has not been reported yet; if there
-// are none, waits for the newest job.
+// Without a number, waits for the jobs of this shell whose end has not been reported yet, one after
+// the other, and stops at the first that fails; if there are none, waits for the newest job.
 static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;
@@ -417,11 +417,13 @@ const struct command command_wait = {
     .name = "wait",
     .also = "finish join",
     .usage = "/wait [N]",
-    .help = "Waits for job N, or for all jobs that this shell started; fails if one failed.",
+    .help = "Waits for job N, or for the jobs that this shell started; fails if one failed.",
     .details =
         "Prints the job's outcome: the score of an evaluation with its 95% interval, the loss of "
-        "a training run and the path of its result, or the scores of a sweep. Ctrl-C stops "
-        "waiting, not the job. /wait also fails if a job was paused, cancelled or interrupted.",
+        "a training run and the path of its result, or the scores of a sweep. Without N, waits for "
+        "one job after the other, in the order in which they were started, and stops at the first "
+        "that fails; if this shell has none, waits for the newest job. Ctrl-C stops waiting, not "
+        "the job. /wait also fails if a job was paused, cancelled or interrupted.",
     .max = 1,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_JOB,

@@ -242,14 +242,14 @@ static const struct option_row rows[] = {
     { "SETTINGS | SETTINGS...", NULL,
       "measures under several conditions, side by side. A condition is KEY=VALUE ..., @PRESET, off "
       "(every method off), now (the current settings), model=FOLDER, or the folder of an adapter "
-      "or model; NAME: before it gives it a name. With --data also shows paired differences from "
-      "the first",
+      "or model; a prefix NAME: labels the condition. With --data also shows paired differences "
+      "from the first",
       .take = take_word, .optional = true, .many = true },
     { "--model", "M,...", "measures with each of these models, under each of the conditions",
       OPTION_NAMES, AT(models) },
     { "--checkpoints", "RUN",
-      "measures the model before the training run RUN and at each checkpoint that kept its weights "
-      "(train.keep)",
+      "measures the model before the training run RUN and at each checkpoint whose weights were "
+      "kept (train.keep)",
       OPTION_TEXT, AT(run) },
     { "--seeds", "N,...",
       "repeats each condition that has {seed} in a setting once per seed; shows means, with "
@@ -319,8 +319,9 @@ static const struct option_row rows[] = {
     { "--box", "LEFT,TOP,WIDTH,HEIGHT", "box of the object, in pixels of the picture",
       .take = take_box },
     { "--mask", "FILE", "picture that is bright where the object is", OPTION_TEXT, AT(mask) },
-    { "--pixels", NULL, "lists Dice over pixels first; with --data, correlates it with the score",
-      OPTION_FLAG, AT(request.options.pixels) },
+    { "--pixels", NULL,
+      "lists Dice over pixels first; with --data, correlates this Dice with the score", OPTION_FLAG,
+      AT(request.options.pixels) },
     { "--data", "FILE",
       "measures the samples of a data set instead of the conversation and shows means, with "
       "standard deviations in tables NAME.std",

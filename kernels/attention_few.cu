@@ -1,13 +1,13 @@
 // kernels/attention_few.cu -- attention of a few rows, as in decoding. With one block per row, most
-// of the GPU would be idle, so several blocks each compute a part of a row's keys; the last block
+// of the GPU would be idle, so several blocks each process a part of a row's keys; the last block
 // to finish combines the parts, in order.
 //
 //   part c: highest score m_c, s_c = sum e^(score - m_c), out_c = sum e^(score - m_c) v
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
-// Memory bandwidth is the limit, so each block reads a key or value once for several heads of a
-// group, in whole rows. Eight threads share a key (128 bytes at a time), and a warp shares a row of
-// values. Keys and values are f32 or bf16.
+// Memory bandwidth is the limit, so each block reads a whole key or value once for several heads of
+// a group. Eight threads share a key (128 bytes at a time), and a warp shares a value. Keys and
+// values are f32 or bf16.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
@@ -15,14 +15,15 @@ static constexpr int SHARE = 8; // threads that share a key
 // Number of keys per part: a multiple of LEAST, at most MOST, and if possible so small that each
 // multiprocessor gets BLOCKS_EACH blocks.
 static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
-// A row's part size, and with it the order of its sums, depends only on its last visible key,
-// rounded up to a multiple of STRETCH. So the bits of a row do not depend on other rows, or on the
-// unseen keys that a recorded step passes (core/model/decoder_step.c).
+// For up to FEW_QUERIES rows, the part size of a row, and with it the order of its sums, depends
+// only on its last visible key, rounded up to a multiple of STRETCH. So the bits of a row do not
+// depend on other rows, or on the unseen keys that a recorded step passes
+// (core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
 static constexpr int64_t COUNTED = 4096; // counters in `done`, so at most as many blocks per part
-// Maximum width d of a head for which a block computes several heads if keys have `more` elements
-// (without them: WIDEST).
+// A block computes several heads only if their width d is at most WIDEST, or at most this if keys
+// have `more` elements.
 static constexpr int64_t WIDEST_LATENT = 512;
 
 // How the work is split.
@@ -65,7 +66,7 @@ static struct split split_of(const struct attention_call *c)
 }
 
 // Keys and values are read one element at a time, or four at a time if all widths are multiples of
-// 4: as K (float, float4; uint16_t, four_bf16), which is converted to V (float, float4).
+// 4: as the type K (float, float4; uint16_t, four_bf16), which is converted to V (float, float4).
 template <typename K> struct reading {
     using V = decltype(widened(K{}));
     static constexpr int NUMBERS = (int)(sizeof(V) / sizeof(float));
@@ -195,8 +196,8 @@ struct whole {
     float high, share;
 };
 
-// Combines the statistics of `parts` parts: the first is at `part`, each next one `step` elements
-// further. Parts without a visible key add 0. Called by a whole warp.
+// Combines the statistics of `parts` parts: the first is at `part`, the others follow at intervals
+// of `step` elements. Parts without a visible key add 0. Called by a whole warp.
 static __device__ inline struct whole whole_of(const float *part, int64_t parts, int64_t step,
                                                float *stats)
 {
@@ -287,7 +288,7 @@ static __global__ void parts_kernel(float *part, const struct attention_call c,
     float *sums = weights + HEADS * s.part; // [FEW_WARPS, HEADS, dv]
     cuda_let_next_start();
     // Prefetches before the previous kernel has ended. This is safe because few_block_of reads only
-    // the visible ranges, which the host writes, not a kernel.
+    // the visible ranges, which the host, not a kernel, writes.
     few_prefetch<K>(c, few_block_of(c, s));
     cuda_wait_previous();
     const struct few_block b = few_block_of(c, s);

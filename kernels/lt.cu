@@ -31,7 +31,7 @@ struct plan {
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t first, second, result;
     cublasLtMatmulAlgo_t algorithm;
-    bool refused; // cuBLASLt has no algorithm
+    bool refused; // cuBLASLt has no algorithm, or the bias is not aligned to ALIGN_BIAS
 };
 
 static struct {
@@ -45,14 +45,14 @@ static struct {
 
 static int failed(const char *what, cublasStatus_t status)
 {
-    return cuda_fail("cublasLt, %s: %s", what, cublasLtGetStatusString(status));
+    return cuda_fail("cuBLASLt: %s: %s", what, cublasLtGetStatusString(status));
 }
 
 int matmul_open(void)
 {
     const int gpu = cuda_gpu_now();
     const cublasStatus_t status = cublasLtCreate(&lt.of[gpu].handle);
-    if (status != CUBLAS_STATUS_SUCCESS) return failed("start", status);
+    if (status != CUBLAS_STATUS_SUCCESS) return failed("cannot start", status);
     lt.of[gpu].workspace = cuda_alloc(CUDA_WORKSPACE);
     if (lt.of[gpu].workspace) return 0;
     return cuda_fail("out of memory: %d MB for matrix products", CUDA_WORKSPACE >> 20);
@@ -92,13 +92,14 @@ static void set(struct plan *p, cublasLtMatmulDescAttributes_t what, const void 
     cublasLtMatmulDescSetAttribute(p->operation, what, value, size);
 }
 
-// Takes the bias because cuBLASLt derives the bias's alignment from its address.
+// Sets the bias's address before an algorithm is chosen: no preference states the bias's alignment,
+// so cuBLASLt can learn it only from the address.
 static cublasStatus_t plan_describe(struct plan *p, const float *bias)
 {
     const struct shape_key *k = &p->key;
     const enum dtype dtype = (enum dtype)k->dtype;
-    // K is the row dimension of an untransposed operand. cuBLASLt expects it as the column
-    // dimension of its first operand and as the row dimension of its second.
+    // In cuBLASLt's view, K is the row dimension of an untransposed operand. cuBLASLt expects it as
+    // the column dimension of its first operand and as the row dimension of its second.
     const cublasOperation_t first = k->b_transposed ? CUBLAS_OP_N : CUBLAS_OP_T;
     const cublasOperation_t second = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = k->gelu ? CUBLASLT_EPILOGUE_GELU_BIAS
@@ -166,7 +167,7 @@ static struct plan *plan_find(const struct shape_key *key, const float *bias,
     p->key = *key;
     *status = plan_describe(p, bias);
     if (*status == CUBLAS_STATUS_SUCCESS) *status = plan_choose(p);
-    // No preference can state the bias's alignment, and an algorithm with wider reads would fault.
+    // GPUs have faulted on biases that are not aligned to 16 bytes, so these are always refused.
     p->refused = refuses(*status) || (bias && key->align_bias < ALIGN_BIAS);
     if (*status != CUBLAS_STATUS_SUCCESS && !p->refused) {
         plan_release(p);
@@ -229,11 +230,12 @@ int lt_multiply(const struct lt_product *p)
     const struct shape_key key = key_of(p);
     cuda_stream(); // selects the current GPU
     struct plan *plan = plan_find(&key, p->bias, &status);
-    if (!plan) return failed("no algorithm", status);
+    if (!plan) return failed("cannot choose an algorithm", status);
     if (plan->refused) return product_plain(p);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
     status = run_anywhere(plan, p);
     plan->refused = refuses(status);
     if (plan->refused) return product_plain(p);
-    return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt") : failed("multiply", status);
+    return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt")
+                                           : failed("cannot multiply", status);
 }

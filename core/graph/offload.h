@@ -6,8 +6,8 @@
 // copied to the host; the next block may then overwrite that buffer. In the backward pass, a block
 // that is recomputed no longer needs its first result. While the block is recomputed, the input
 // that this result had overwritten is copied back to the buffer, for the preceding block. So the
-// device always holds two inputs, plus the first block's, which no block computed. Tensors keep
-// their addresses.
+// device always holds two inputs, plus the first block's input, which no block computed. Tensors
+// keep their addresses.
 //
 // Easy to get wrong: a buffer may be overwritten only if its content was offloaded as the input of
 // the following block. If a method made the next block continue from another tensor, or host memory

@@ -304,9 +304,9 @@ static int ablate_finish(void *state, struct results *r, struct err *err)
 static const struct result_kind ablate_results[] = {
     { "ablate", .unit = "log-probability (nats)", .columns = "log-probability" },
     { "ablate", .unit = "change in log-probability (nats)", .columns = "change" },
-    { "ablate.map", "loss of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
+    { "ablate.map", "drop in log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
-    { "ablate.picture", "loss of log-probability (nats)", .map = true, .on_request = true },
+    { "ablate.picture", "drop in log-probability (nats)", .map = true, .on_request = true },
     { 0 },
 };
 
@@ -319,7 +319,7 @@ const struct probe probe_ablate = {
     .help = "Change in the answer's log-probability without each head, FFN, layer or token.",
     .details =
         "Runs the answer once without each part and ranks the parts, most important first. Maps\n"
-        "show the loss of log-probability.\n"
+        "show the drop in log-probability.\n"
         "Outputs are replaced at POSITIONS (/help positions; default: all). `tokens` hides each\n"
         "token (default: those of the picture, shown as a map) from the attention of all later\n"
         "positions in --layers." PROBE_DETAILS,

@@ -27,7 +27,7 @@ struct results;
     X(integrated, true,                                                                    \
       "integrated gradients from a baseline; they sum to the difference from it")          \
     X(gradcam, true, "Grad-CAM: the rows of one layer, weighted by their mean gradient")   \
-    X(occlusion, true, "loss of log-probability when the baseline replaces the row")       \
+    X(occlusion, true, "drop in log-probability when the baseline replaces the row")       \
     X(attention, true, "attention of the answer, mean over heads and layers")              \
     X(contribution, true, "attention contribution to the answer (CAPA), mean over layers") \
     X(rollout, false, "attention rollout: attention multiplied over all layers")           \

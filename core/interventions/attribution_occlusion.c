@@ -1,6 +1,6 @@
-// core/interventions/attribution_occlusion.c -- the answer's loss of log-probability when rows are
-// replaced with the baseline (Zeiler and Fergus 2014, arXiv 1311.2901): one position at a time, or
-// a square of visual tokens around it.
+// core/interventions/attribution_occlusion.c -- the drop in the answer's log-probability when rows
+// are replaced with the baseline (Zeiler and Fergus 2014, arXiv 1311.2901): one position at a time,
+// or a square of visual tokens around it.
 //
 // A pass computes the rows from the first replaced one on; earlier rows come from the cache.
 // Squares are occluded from the last one to the first, so that the cached rows before each square

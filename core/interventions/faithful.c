@@ -471,19 +471,22 @@ const struct probe probe_faithful = {
     .details =
         "Scores the maps of /attribute (all kinds, or those in --by) against a random map and the\n"
         "object itself. With --others DIR, also scores each map corrected for sinks.\n"
-        "  pointing          how much of the cell with the largest value the object covers\n"
-        "  soft Dice, AUC    overlap with the object; probability that a point on it ranks above\n"
-        "                    one outside it\n"
-        "  deletion          area under the answer's probability while the baseline replaces\n"
-        "                    visual tokens, the largest first; smaller is better\n"
-        "  insertion         the same while visual tokens replace the baseline; larger is better\n"
-        "  rank correlation  of the map with the map of a model with shuffled weights in all\n"
-        "                    layers; above 0.5 the map is rejected\n"
-        "With --data, a sample's text names the object; faithful.interval (--csv) has 95%\n"
-        "intervals of the means. faithful.causes names what the answers depend on: up to 8 other\n"
-        "pictures of the same folder (or of --others DIR) replace the whole picture, the object,\n"
-        "each other object in the list, and the rest; `change` is the change of the answer's\n"
-        "log-probability, and each map is rated by its AUC against the region." PROBE_DETAILS,
+        "pointing          how much of the cell with the largest value the object covers\n"
+        "soft Dice, AUC    overlap with the object; probability that a point on it ranks above\n"
+        "                  one outside it\n"
+        "deletion          area under the answer's probability while the baseline replaces\n"
+        "                  visual tokens, the largest first; smaller is better\n"
+        "insertion         the same while visual tokens replace the baseline; larger is better\n"
+        "rank correlation  of the map with the map of a model with shuffled weights in all\n"
+        "                  layers; above 0.5 the map is rejected\n"
+        "With --data, a sample's text names the object; the table faithful.interval (--csv) has\n"
+        "95% intervals of the means. The table faithful.causes names what the answers depend on: "
+        "up\n"
+        "to 8 other pictures of the same folder (or of --others DIR) replace the whole picture, "
+        "the\n"
+        "object, each other object in the list, and the rest; `change` is the change in the\n"
+        "answer's log-probability, and each map is rated by its AUC against the "
+        "region." PROBE_DETAILS,
     .results = faithful_results,
     .pictures = true,
     .answer = true,

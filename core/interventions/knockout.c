@@ -19,7 +19,7 @@ struct knockout {
     int chosen_count, window;
     struct effect effect;
     double *windows; // [chosen_count] change for the window that begins at chosen[i]; NaN: none
-    float *heads;    // [L,H] loss of log-probability; NaN: not measured
+    float *heads;    // [L,H] drop in log-probability; NaN: not measured
 };
 
 static void knockout_release(void *state)
@@ -151,7 +151,7 @@ static const struct result_kind knockout_results[] = {
     { "knockout", .unit = "log-probability (nats)" },
     { "knockout.tokens", .unit = "log-probability (nats)" },
     { "knockout.windows", .unit = "change in log-probability (nats)" },
-    { "knockout.heads", "loss of log-probability (nats)", .map = true, .rows = MAP_LAYERS,
+    { "knockout.heads", "drop in log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
     { 0 },
 };
@@ -163,8 +163,10 @@ const struct probe probe_knockout = {
              "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
     .help = "Change in the answer's log-probability when positions TO do not attend to FROM.",
     .details =
-        "Cuts attention in the chosen layers and runs the answer again: knockout.windows moves a\n"
-        "window over the layers, --heads cuts one head at a time. A position always sees itself.\n"
+        "Runs the answer again with attention cut in the chosen layers, then in each window of\n"
+        "these layers (table knockout.windows), and with --heads in one head at a time. A "
+        "position\n"
+        "always sees itself.\n"
         "FROM and TO name positions (/help positions), such as picture > answer, or\n"
         "object red circle > question,answer." PROBE_DETAILS,
     .results = knockout_results,

@@ -5,7 +5,7 @@
 //   token;
 //           its shares of attention or contribution (core/probes/share.h)
 //   pass 2: the same answer with attention to the pictures cut, and the pictures hidden from
-//           recurrent states (core/interventions/cut.h); the loss of log-probability measures how
+//           recurrent states (core/interventions/cut.h); the drop in log-probability measures how
 //           much a token depends on them
 //
 // Both passes compute logits row by row: products with quantised weights round differently in
@@ -188,7 +188,7 @@ static int why_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
-// The first mention of an object in the answer, and its loss of log-probability without the
+// The first mention of an object in the answer, and its drop in log-probability without the
 // pictures.
 struct named {
     char *name;
@@ -357,8 +357,8 @@ const struct probe probe_why = {
         "each token: its probability and the entropy in nats, by the model alone, at temperature\n"
         "1; the shares of attention that go to the picture, to the rest of the prompt and to the\n"
         "answer so far (why.share, /help why.share); its probability with attention to the\n"
-        "picture cut, and the resulting loss of log-probability.\n"
-        "why.alternatives has the three most probable other tokens.\n"
+        "picture cut, and the resulting drop in log-probability. The table why.alternatives has\n"
+        "the three most probable other tokens.\n"
         "A warning names each object whose name loses less than why.threshold: the model would\n"
         "have named it without the picture. Objects are the categories of COCO, words for\n"
         "people, the shapes of the demo world and why.objects." PROBE_DETAILS,

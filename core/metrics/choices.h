@@ -7,7 +7,7 @@
 enum { LETTERS = 26, NO_LETTER = -1 };
 
 // Returns how many options a question lists as lines "A. ...", "B) ...", "(C) ..." or "D: ...",
-// starting with A.
+// starting with A; 0 if it lists only A.
 int choices_listed(const char *question);
 // True if every choice is one capital letter.
 bool choices_are_letters(const struct metric_case *c);
@@ -16,14 +16,14 @@ bool choices_by_label(const struct metric_case *c);
 // Returns the index of the right choice, given by number from 0, by text or by letter ("B", "(B)");
 // -1 with a message if the data names no choice.
 int choices_right(const struct metric_case *c, struct err *err);
-// Returns the choice, among `count`, of a text that is a single letter ("B", "b.", "(B)", a
-// full-width one), or -1.
+// Returns the index of the choice that the text names by one letter ("B", "b.", "(B)" or
+// full-width), or -1 if it names none of the `count` choices.
 int choices_letter(const char *text, int count);
 // Returns the code points of a text in compatibility form (NFKC), in which full-width letters and
 // punctuation are ASCII. The first is at [1]; [0] and the one after the last are 0; a byte that is
 // not UTF-8 is negative. The caller frees the result.
 int32_t *choices_points(const char *text);
-// True if the code point next to a Latin letter makes one word with it. Letters of scripts that do
+// True if the code point next to a Latin letter forms one word with it. Letters of scripts that do
 // not separate words (CJK, Thai) do not.
 bool choices_joins(int32_t c);
 
@@ -47,7 +47,8 @@ int choices_letter_ignoring_case(const char *text); // "b" too
 char *choices_extract_dot(struct scratch *s, const char *raw);
 // True if the sample has a choice with this letter; without choices: A to D.
 bool choices_has(const struct metric_case *c, int letter);
-// Returns the only choice whose lower-case text is part of the lower-case answer, or NO_LETTER.
+// Returns the only one of the first `most` choices whose lower-case text is part of the lower-case
+// answer, or NO_LETTER.
 int choices_only_text(const struct metric_case *c, const char *lower, int most);
 
 #endif

@@ -1,5 +1,5 @@
 // core/model/config_keys.c -- refuses keys of config.json, or of a GGUF file's metadata, that
-// change the result and that no family supports.
+// change the result and that the model's family does not support.
 //
 // Tensors reveal most differences between architectures (core/model/unread.h), but not these keys.
 // Keys that are neither listed here nor read anywhere count as harmless.
@@ -12,7 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/unread.h"
 
-// The neutral value of a key, which changes nothing; null is neutral for every key.
+// The value of a key that has no effect; null has none for every key.
 enum neutral {
     NOTHING, // 0, false, "" or an empty list
     NUMBER,  // `number`
@@ -154,8 +154,8 @@ static int check_score_scale(const struct section *p, const struct decoder_confi
     return 0;
 }
 
-// Refuses layers without attention ("linear_attention") unless the family computes them, with
-// attention in chunks, or without rotary positions.
+// Unless the family supports them, refuses layers without attention ("linear_attention"), with
+// chunked attention, or without rotary positions.
 static int check_layers(const struct section *p, struct err *err)
 {
     const cJSON *types = json_get(p->json, "layer_types");

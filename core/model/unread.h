@@ -8,7 +8,8 @@
 // A tensor that no part of the model binds is either harmless (rotary tables, pooling heads, layers
 // for speculative decoding), or outside the computed parts (m->unread names it), or inside a
 // computed part. A model with tensors of the last kind is refused, because its answers would be
-// wrong. A config.json key that changes the result and that no family reads is refused too.
+// wrong. A config.json key that changes the result and that the model's family does not support is
+// refused too.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
@@ -34,7 +35,7 @@ int unread_keys(struct model *m, struct err *err);
 // Adds unknown keys of a GGUF file to m->unread.
 void unread_metadata(struct model *m);
 
-// Refuses configs with a key that changes the result and that no family reads
+// Refuses configs with a key that changes the result and that the model's family does not support
 // (core/model/config_keys.c).
 int config_keys_check(const struct model *m, struct err *err);
 

@@ -5,14 +5,14 @@
 // the whole picture, resized to one square, comes last. Easy to get wrong, on ties: grids are
 // compared in order of their number of tiles, then of columns, and a grid whose aspect ratio is as
 // near as that of the best so far (2 x 2 after 1 x 1) replaces it only if the picture's area is
-// more than half of the grid's.
+// more than half of the new grid's area.
 //
 // By size, as transformers does for Idefics3 and SmolVLM: the picture's longest edge is resized to
-// a fixed length, even if that enlarges it; then both sides to multiples of a tile's, the aspect
-// ratio not kept; the result is cut, and the whole result, resized to one tile, comes last. A
-// picture of one tile gets no such extra tile. Easy to get wrong: each of the three resizes starts
-// from the result of the previous one, and a shorter side that the first one makes odd grows by one
-// pixel.
+// a fixed length, even if that enlarges it; then both sides to multiples of a tile's side, the
+// aspect ratio not kept; the result is cut, and the whole result, resized to one tile, comes last.
+// A picture of one tile gets no such extra tile. Easy to get wrong: each of the three resizes
+// starts from the result of the previous one, and a shorter side that the first one makes odd grows
+// by one pixel.
 //
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
 // get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with

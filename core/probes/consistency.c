@@ -285,10 +285,12 @@ const struct probe probe_consistency = {
         "Answers the last question again: --samples times with different seeds, then once for "
         "each\n"
         "small change to the pictures (shift, crop, brightness, contrast, noise, blur, JPEG).\n"
-        "consistency has the share of answers with the same words as the given answer, and the\n"
-        "mean overlap of their words (F1); consistency.bounds the 95% intervals of the shares\n"
-        "(Wilson); consistency.answers each answer. With --data, intervals over the samples are\n"
-        "in consistency.interval." PROBE_DETAILS,
+        "The table consistency has the share of answers with the same words as the given answer,\n"
+        "and the mean overlap of their words (F1); consistency.bounds has the 95% intervals of "
+        "the\n"
+        "shares (Wilson), and consistency.answers has each answer. With --data, intervals over "
+        "the\n"
+        "samples are in consistency.interval." PROBE_DETAILS,
     .results = consistency_results,
     .answer = true,
     .answered = true,

@@ -422,9 +422,11 @@ const struct probe probe_lens = {
         "default; --token N is the position that predicts token N of the answer. Tables show text\n"
         "positions: target is the probability of the token that follows, or of --word. Maps show\n"
         "visual tokens in one layer (default: the middle one): the best word, and its probability\n"
-        "or that of --word; lens.picture has the most frequent words. Early layers often look\n"
-        "meaningless: they need not use the head's coordinates. --nearest compares the states of\n"
-        "visual tokens with those of the words of the conversation instead." PROBE_DETAILS,
+        "or that of --word; the table lens.picture has the most frequent words. Early layers "
+        "often\n"
+        "look meaningless: they need not use the head's coordinates. --nearest compares the "
+        "states\n"
+        "of visual tokens with those of the words of the conversation instead." PROBE_DETAILS,
     .results = lens_results,
     .words = lens_words,
     .layers = MIDDLE_LAYER,

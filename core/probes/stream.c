@@ -97,7 +97,7 @@ const struct probe probe_stream = {
     .usage = "/stream [--layer K|all] [--picture I]" PROBE_USAGE,
     .help = "Maps of the residual stream at a layer: norm and similarity of each visual token.",
     .details =
-        "stream.norms is the norm at the input of the layer (default: the middle one),\n"
+        "The map stream.norms shows the norm at the input of the layer (default: the middle one),\n"
         "stream.similarity the cosine of the layer's input and output. --layer all measures\n"
         "every layer. /norms also measures text tokens; /similarity compares any two\n"
         "layers." PROBE_DETAILS,

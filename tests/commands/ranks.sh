@@ -1,5 +1,5 @@
-# ranks.sh -- jobs in several processes (job.ranks): the results equal those of one process; refusals and
-# ranks with different files.
+# ranks.sh -- jobs in several processes (job.ranks): the results equal those of one process; wrong options and
+# different files on the ranks are refused.
 . tests/commands/common.bash
 . tests/commands/ranks.bash
 . tests/processes.bash
@@ -23,14 +23,14 @@ for n in $counts; do
     cmp "$work/exact1/checkpoint-8/state.safetensors" "$work/exact$n/checkpoint-8/state.safetensors" ||
         fail "training differs with $n ranks"
     good $n "/eval $work/broken.jsonl --metric cider"
-    vlmsh -c "/eval show --csv $work/scores$n.csv" >"$work/out" || fail "no scores of $n"
+    vlmsh -c "/eval show --csv $work/scores$n.csv" >"$work/out" || fail "no scores with $n ranks"
     cmp "$work/scores1.csv" "$work/scores$n.csv" || fail "scores differ with $n ranks"
     for kind in ffn norms sinks; do
         good $n "/calibrate $kind $work/broken.jsonl $work/$kind$n.safetensors --limit 13"
         cmp "$work/${kind}1.safetensors" "$work/$kind$n.safetensors" || fail "the $kind calibration differs with $n ranks"
     done
 done
-# Answers, also sampled ones, are in the order of the samples; an interrupted job resumes with a
+# Answers keep the order of the data, even with sampling; an interrupted job resumes with a
 # different number of ranks.
 answers() { jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$1"; }
 sampled=('/set sample.temperature 0.8' '/set sample.ignore_eos on')
@@ -46,7 +46,7 @@ good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.json
 same "again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
 check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
-# In two jobs' tables, ranks other than 0 report the samples that they left out.
+# The calibration's table counts the samples that all ranks left out.
 lines "/job $work/sinks$most.safetensors" "/job $work/exact$most"
 check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[1]] | join(" ")' '2'
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
@@ -82,8 +82,8 @@ for n in 2, 4:
         if d > 1e-6: sys.exit(f"{name} with {n} ranks: {d}")
 PY
 
-# Sums are sent only to the rank that updates the weight; with two ranks, the result is
-# bit-identical.
+# With train.shard on, sums are sent only to the rank that updates the weight; with two ranks, the
+# weights have the same bits as without.
 good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard on' "/train $work/data.jsonl $work/sumto"
 cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "weights differ with train.shard on"
 
@@ -92,8 +92,8 @@ memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimi
 lines "/load $llava" '/set train.method all' '/set train.shard on' '/train plan' '/train plan --ranks 4'
 same "optimizer of four ranks" "$(memory | tr '\n' ' ')" "1.9 0.5 "
 
-# Micro-batches that cannot be shared evenly among the ranks are split; the forecast assumes a split
-# one.
+# Micro-batches that cannot be shared evenly among the ranks are split; the forecast assumes this
+# split.
 activations() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="activations")[1]' "$work/events" | tr '\n' ' '; }
 whole=$(lines "${common[@]}" '/set train.batch 4' '/set train.exact_sum on' "/train plan $work/data.jsonl --ranks 2"; activations)
 lines "${common[@]}" '/set train.batch 2' '/set train.accumulate 2' '/train plan --ranks 2'

@@ -5,7 +5,7 @@ export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=2 # as for the recorded outputs
 if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
 
-# Checks the checker with wrong words, wrong numbers, a failing command, and an empty fence.
+# Checks the checker with wrong words, wrong numbers, a failing command, and a fence without a type.
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 cat >"$wrong" <<'END'
@@ -27,15 +27,15 @@ $ echo unchecked
 ```
 END
 if found=$(python3 tests/docs/examples.py "$wrong"); then echo "wrong examples pass"; exit 1; fi
-[ "$(echo "$found" | grep -c "^$wrong:")" = 5 ] || { echo "not all that is wrong is found:"; echo "$found"; exit 1; }
+[ "$(echo "$found" | grep -c "^$wrong:")" = 5 ] || { echo "the checker must report 5 errors; it reported:"; echo "$found"; exit 1; }
 
 documents="README.md docs/*.md demo/README.md"
 case $VLMSH in
-*/san/*) # ten minutes of training and measuring, which other tests do under the sanitizers
+*/san/*) # they take ten minutes, and other tests train and measure under the sanitizers
     echo "SKIPPED: the examples of docs/training.md and docs/measuring.md"
     documents=$(echo $documents | tr ' ' '\n' | grep -v -e training -e measuring)
     ;;
 esac
 python3 tests/docs/examples.py $documents
-# An example must not depend on a processor's rounding: different kernels print the same.
+# An example must not depend on a processor's rounding: different kernels print the same text.
 VLMSH_ISA=base python3 tests/docs/examples.py README.md

@@ -191,7 +191,8 @@ static bool on_line(int64_t i, bool split)
     if (b >= 0) return b + 2 < SECOND;
     if (a < 0 || a + 2 >= FIRST) return false;
     if (!split) return true;
-    // Rows of two tokens and a newline contain no three. The overview is one line, or one per row.
+    // Rows of two tokens and a newline have no three consecutive tokens. The overview is one
+    // trajectory, or one per row.
     return a + 2 < 6 && (!apart || a % 3 == 0);
 }
 

@@ -1,5 +1,5 @@
 // tests/core/train/sft_validation.c -- validation in core/train/sft.c: the held-out samples, the
-// measure, and the choice of the best weights.
+// loss, and the choice of the best weights.
 #include "tests/core/train/sft.h"
 
 #include <dirent.h>
@@ -58,7 +58,7 @@ static void test_split_by_picture(void **state)
     assert_non_null(bytes);
     for (int i = 0; i < 2 * PICTURES; i++) {
         char name[32];
-        // Appended to the picture, in place of the text's terminator.
+        // Overwrites the NUL that file_read appends, so that each picture has different bytes.
         bytes[size] = (char)(i % PICTURES);
         snprintf(name, sizeof name, "%d.jpg", i);
         scratch_write(scratch, name, bytes, size + 1);
@@ -90,7 +90,7 @@ static void test_split_by_picture(void **state)
             fail_msg("picture %lld is on both sides", (long long)(run.train.item[i] % PICTURES));
     sft_data_close(&run);
     trial_release(&t);
-    // Only one sample, without a picture.
+    // Two samples without pictures: one is held out.
     scratch_text(scratch, "data.jsonl",
                  "{\"question\": \"Why?\", \"answer\": \"So.\"}\n"
                  "{\"question\": \"How?\", \"answer\": \"So.\"}\n");
@@ -197,8 +197,8 @@ static void test_validation_is_plain(void **state)
     const double told = trial_value(&t, "validation_loss", t.steps);
     const double loss = evaluated_loss(data, out, beside);
     const double plain = evaluated_loss(data, out, without);
-    // Health of the layers: over the 2 of 8 samples that have a picture, the layers' divergences
-    // add up to that of the step.
+    // IRA's statistics per layer. A layer's KL is the mean over the 2 samples that have a picture;
+    // the step's KL is the mean over all 8.
     double kl = 0;
     for (int l = 1; l <= 3; l++) {
         char sigma[32], delta[32], gate[32], one[32];
@@ -206,7 +206,8 @@ static void test_validation_is_plain(void **state)
         snprintf(delta, sizeof delta, "ira.delta.%d", l);
         snprintf(gate, sizeof gate, "ira.gate.%d", l);
         snprintf(one, sizeof one, "ira.kl.%d", l);
-        assert_true(trial_value(&t, sigma, 0) == 1 && trial_value(&t, delta, 0) == 0); // new heads
+        // Before the first step the heads are untrained.
+        assert_true(trial_value(&t, sigma, 0) == 1 && trial_value(&t, delta, 0) == 0);
         assert_true(trial_value(&t, delta, 2) > 0 && trial_value(&t, gate, 0) > 0);
         assert_true(trial_value(&t, gate, 0) <= 1);
         kl += trial_value(&t, one, 2);
@@ -318,7 +319,8 @@ static void test_pruned(void **state)
 
     double norms[4][SAMPLES];
     settings[1] = "train.lr=1e-3", settings[7] = "prune.score=contribution";
-    for (int run = 0; run < 4; run++) { // no pruning, all kept; kept in memory, recomputed
+    // 0: no pruning; 1: keeps all tokens; 2, 3: keeps a quarter, without and with recomputation.
+    for (int run = 0; run < 4; run++) {
         settings[5] = run ? "train.prune=on" : "train.prune=off";
         settings[6] = run < 2 ? "prune.keep=1" : "prune.keep=0.25";
         settings[3] = run == 2 ? "train.checkpointing=off" : "train.checkpointing=on";
@@ -339,7 +341,8 @@ static void test_pruned(void **state)
 
 // --- the best weights ----------------------------------------------------------------------------
 
-// The step reported as best is a point of the curve, before and after a pause.
+// The step and loss reported as best agree with the curve of validation losses, and a pause keeps
+// the curve's earlier points.
 static void test_best_step(void **state)
 {
     (void)state;
@@ -351,7 +354,7 @@ static void test_best_step(void **state)
     trial_release(&t);
     t.pause_after = 0;
     if (trial_run(&t, GOLDEN, data, out, true, trial_settings) != 0) fail_msg("%s", t.err.text);
-    // Forgetting later steps keeps this one.
+    // The resumed run keeps this step although it discards later ones.
     assert_true(trial_value(&t, "validation_loss", 4) == before);
     const char *best = strstr(t.results.data, "best step: ");
     const char *loss = strstr(t.results.data, "validation loss: ");
@@ -363,7 +366,7 @@ static void test_best_step(void **state)
     free(data), free(out);
 }
 
-// Counts the files of that folder whose names begin with `prefix` and that hold exactly these bytes
+// Counts the files of `folder` whose names begin with `prefix` and that hold exactly these bytes
 // (NULL: any).
 static int count_files(const char *folder, const char *prefix, const char *bytes, size_t size)
 {
