@@ -397,7 +397,7 @@ static int wait_for(struct shell *shell, int64_t id, struct err *err)
 }
 
 // Without a number, waits for the jobs of this shell whose end has not been reported yet, one after
-// the other, and stops at the first that fails; if there are none, waits for the newest job.
+// the other, and stops at the first that fails; if this shell has none, waits for the newest job.
 static int wait_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     int64_t id;
