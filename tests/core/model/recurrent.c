@@ -64,7 +64,7 @@ static int pass(struct bench *b, int64_t from, int64_t n, bool prefill, float *l
     head.n = n;
     struct tensor *h = splice(&g, d, &head, from, NULL, NULL, 0);
     const int status = decoder_forward(&g, d, &b->kv, &head, h, LOGITS_LAST, prefill, &all);
-    if (status == 0) memcpy(logits, all->data, tensor_bytes(all));
+    if (status == 0) test_device()->download(logits, all->data, tensor_bytes(all));
     arena_reset(&b->step, mark);
     return status;
 }
@@ -275,7 +275,8 @@ static void samples_share_a_pass(void **state)
             b.s.positions[i] = (int32_t)(part ? i : i - start[i]); // one axis
         struct tensor *h = splice(&g, d, &s, 0, NULL, NULL, 0);
         assert_int_equal(decoder_forward(&g, d, NULL, &s, h, LOGITS_ALL, true, &logits), 0);
-        memcpy((part ? alone : all) + from * vocab, logits->data, tensor_bytes(logits));
+        test_device()->download((part ? alone : all) + from * vocab, logits->data,
+                                tensor_bytes(logits));
         arena_reset(&b.step, (struct arena_mark){ 0 });
     }
     for (int64_t i = 0; i < ROWS * vocab; i++)
