@@ -19,8 +19,9 @@
 #include "core/template/message.h"
 
 enum {
-    OTHERS = 8, // largest number of pictures to exchange with
-    TRIED = 64  // pictures of the folder that are read to find them
+    OTHERS = 8,  // largest number of pictures to exchange with
+    TRIED = 64,  // pictures of the folder that are read to find them
+    OBJECTS = 64 // largest number of objects of a picture to exchange
 };
 
 // An answer depends on a region if the exchange costs it more than this, in nats.
@@ -78,6 +79,7 @@ static bool add_objects(struct causes *c, const float *mask, bool *rest)
     const size_t n = (size_t)env->sequence->n;
     size_t count = 0, covered = 0;
     char **names = masks_names(env->options->objects, path ? path : "", &count);
+    for (; count > OBJECTS; c->cut = true) free(names[--count]);
     bool *at = xcalloc(count * n + 1, sizeof *at), *is = xcalloc(count + 1, sizeof *is);
     for (size_t k = 0; k < count; k++)
         covered += is[k] = find_object(c, names[k], mask, at + k * n);
@@ -207,6 +209,7 @@ void causes_rate(struct causes *c, const float *map, int number)
 void causes_add(struct causes *means, const struct causes *c)
 {
     if (!means->count) means->why = c->why;
+    means->cut |= c->cut;
     for (size_t i = 0; i < c->count; i++) {
         const struct cause *from = &c->list[i];
         size_t k = 0;
@@ -227,11 +230,11 @@ static const struct cause *find(const struct causes *c, const char *name)
     return NULL;
 }
 
-// Regions that only few samples have are no cause of the answers to the data set.
+// Regions that less than a third of the samples have are no cause of the answers to the data set.
 static bool common(const struct causes *c, const struct cause *region)
 {
     return region->name != find(c, whole)->name &&
-           4 * region->change.count >= c->list->change.count;
+           3 * region->change.count >= c->list->change.count;
 }
 
 // Returns the smallest region with almost the largest loss; NULL: none loses enough.
@@ -332,4 +335,6 @@ void causes_put(const struct causes *means, char *const *names, struct results *
             if (names[m]) *v++ = tally_mean(&region->auc[m]);
     }
     note_cause(means, names, r);
+    if (means->cut)
+        results_note(r, "only the first %d objects of a picture were exchanged", OBJECTS);
 }

@@ -31,6 +31,7 @@ struct causes {
     int picture;
     struct cause *list;
     size_t count, capacity;
+    bool cut;       // a picture has more objects than are exchanged
     struct err why; // why nothing was exchanged
 };
 
