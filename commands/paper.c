@@ -6,6 +6,9 @@
 //     scores.plan       the plan for /eval --plan, whose results are in scores/
 //     measured.csv      results of /collect
 //     table.csv, .md, .tex, report.md   the published and the measured values, the verdict
+//     readings.csv, .md, .tex           with --readings: the verdicts under each reading
+//   OUT/reading-NAME/   with --readings: the same for a reading that changes training runs
+//   OUT/PAPER-TABLE-NAME/             the table under a reading that changes only measurements
 // Training runs, calibrations and evaluations are jobs; after an interruption, the same command
 // continues them.
 #include <errno.h>
@@ -35,7 +38,7 @@ enum { DEMO_LIMIT = 100, DEMO_STEPS = 60 };
 struct asked {
     const char *paper, *table, *model, *sets, *data, *out, *as;
     int64_t limit, steps;
-    bool demo, small, dry;
+    bool demo, small, dry, readings;
 };
 
 static const struct option_row options[] = {
@@ -68,6 +71,10 @@ static const struct option_row options[] = {
       "with --demo: steps of each training run (default: 60); otherwise steps between the "
       "checkpoints of ira figure6",
       OPTION_WHOLE, .at = offsetof(struct asked, steps), 1, INT64_MAX },
+    { "--readings", NULL,
+      "repeats the table for each reading of what the paper leaves open (an equation, a mean), one "
+      "changed at a time, in folders of their own; shows which verdicts stay the same",
+      OPTION_FLAG, .at = offsetof(struct asked, readings) },
     { "--dry", NULL,
       "runs nothing: writes and shows the plan, checks models and settings, and forecasts time, "
       "memory and disk",
@@ -82,7 +89,10 @@ struct plan {
     struct shell *shell;
     char *out, *folder; // folder: the table's folder in `out`
     char *variant, *key;
-    char *commands, *scores; // scores: text of the plan of scores; NULL: none
+    char *commands, *scores;             // scores: text of the plan of scores; NULL: none
+    const struct paper_reading *reading; // NULL: the default
+    struct csv claims;                   // judged
+    enum paper_verdict verdict;
 };
 
 // --- the list ------------------------------------------------------------------------------------
@@ -295,17 +305,18 @@ static int expand(struct plan *p, struct err *err)
     char *start = a->demo    ? xasprintf("%s/start", p->out)
                   : a->model ? xstrndup(a->model, strcspn(a->model, ","))
                              : NULL;
-    const char *const values[] = { "MODEL", model,
-                                   "OUT",   p->out,
-                                   "TABLE", p->folder,
-                                   "SETS",  a->sets,
-                                   "DATA1", data1,
-                                   "DATA2", data2,
-                                   "DATA3", data3,
-                                   "LIMIT", limit,
-                                   "STEPS", steps,
-                                   "BASE",  start,
-                                   "TEXTS", texts ? texts : "demo/seeing",
+    const char *const values[] = { "MODEL",   model,
+                                   "OUT",     p->out,
+                                   "TABLE",   p->folder,
+                                   "SETS",    a->sets,
+                                   "DATA1",   data1,
+                                   "DATA2",   data2,
+                                   "DATA3",   data3,
+                                   "LIMIT",   limit,
+                                   "STEPS",   steps,
+                                   "BASE",    start,
+                                   "TEXTS",   texts ? texts : "demo/seeing",
+                                   "READING", p->reading ? p->reading->settings : "",
                                    NULL };
     struct err name = { 0 };
     char *text = paper_expand(a->demo ? p->table->demo : p->table->plan, values, &name);
@@ -581,16 +592,16 @@ static void put_claims(struct buf *b, const struct csv *claims)
 }
 
 // Writes the table, its claims and the plan as one page.
-static int write_report(const struct plan *p, const struct csv *layout, const struct csv *claims,
-                        enum paper_verdict verdict, struct err *err)
+static int write_report(const struct plan *p, const struct csv *layout, struct err *err)
 {
     struct buf b = { 0 };
-    buf_printf(&b, "# %s, %s%s%s\n\n%s: %s.\n\n", p->paper->name, p->table->name,
-               *p->variant ? ", " : "", p->variant, p->paper->title, p->table->title);
+    buf_printf(&b, "# %s, %s%s%s%s%s\n\n%s: %s.\n\n", p->paper->name, p->table->name,
+               *p->variant ? ", " : "", p->variant, p->reading ? ", " : "",
+               p->reading ? p->reading->title : "", p->paper->title, p->table->title);
     csv_put_markdown(layout, &b);
     put_figures(&b, p->folder);
-    put_claims(&b, claims);
-    buf_printf(&b, "\n**Verdict: %s.** %s\n", paper_verdicts[verdict], paper_rule);
+    put_claims(&b, &p->claims);
+    buf_printf(&b, "\n**Verdict: %s.** %s\n", paper_verdicts[p->verdict], paper_rule);
     if (p->asked->demo)
         buf_puts(
             &b,
@@ -604,29 +615,28 @@ static int write_report(const struct plan *p, const struct csv *layout, const st
     return status;
 }
 
-static int fill(const struct plan *p, struct err *err)
+static int fill(struct plan *p, struct err *err)
 {
     struct paper_results r;
-    struct csv layout = { 0 }, claims = { 0 };
+    struct csv layout = { 0 };
     if (paper_results_read(&r, p->table, p->key, p->asked->demo, p->folder, err) < 0) return -1;
     paper_layout(&r, &layout);
-    const enum paper_verdict verdict = paper_judge(&r, &claims);
+    p->verdict = paper_judge(&r, &p->claims);
     char *table = xasprintf("%s/table", p->folder);
     int status = csv_write_documents(&layout, table, err);
     free(table);
-    if (status == 0) status = write_report(p, &layout, &claims, verdict, err);
+    if (status == 0) status = write_report(p, &layout, err);
     if (status == 0) {
         char *path = xasprintf("%s/report.md", p->folder);
         csv_emit(&layout, "paper.table", p->shell->sinks);
-        csv_emit(&claims, "paper.claims", p->shell->sinks);
+        csv_emit(&p->claims, "paper.claims", p->shell->sinks);
         sinks_notice(p->shell->sinks, "%s %s: %s. %s", p->paper->name, p->table->name,
-                     paper_verdicts[verdict], paper_rule);
+                     paper_verdicts[p->verdict], paper_rule);
         if (p->table->note) sinks_notice(p->shell->sinks, "%s", p->table->note);
         sinks_written(p->shell->sinks, "report", path, "report");
         free(path);
     }
     csv_release(&layout);
-    csv_release(&claims);
     paper_results_release(&r);
     return status;
 }
@@ -688,6 +698,74 @@ static int reproduce(struct plan *p, struct err *err)
     return filled && fill(p, status < 0 ? &later : err) < 0 ? -1 : status;
 }
 
+static void plan_release(struct plan *p)
+{
+    free(p->out);
+    free(p->folder);
+    free(p->variant);
+    free(p->key);
+    free(p->commands);
+    free(p->scores);
+    csv_release(&p->claims);
+}
+
+// Reproduces the table under one reading, or by default if NULL, and adds its claims to *all.
+static int reproduce_in(const struct asked *a, const struct plan *like,
+                        const struct paper_reading *reading, struct csv *all, struct err *err)
+{
+    struct plan p = {
+        .paper = like->paper,
+        .table = like->table,
+        .asked = a,
+        .shell = like->shell,
+        .reading = reading,
+        .out = reading && !reading->shares ? xasprintf("%s/reading-%s", like->out, reading->name)
+                                           : xstrdup(like->out),
+    };
+    p.folder = xasprintf("%s/%s-%s%s%s", p.out, p.paper->name, p.table->name,
+                         reading && reading->shares ? "-" : "",
+                         reading && reading->shares ? reading->name : "");
+    const int status = reproduce(&p, err);
+    if (status == 0 && !a->dry)
+        paper_readings_add(all, reading ? reading->title : "default", &p.claims, p.verdict);
+    plan_release(&p);
+    return status < 0 && reading ? err_in(err, "reading %s", reading->name) : status;
+}
+
+// Says which verdicts of a table depend on a reading.
+static int compare_readings(const struct plan *p, struct csv *all, struct err *err)
+{
+    paper_readings_close(all);
+    char *stem = xasprintf("%s/readings", p->folder);
+    const int status = csv_write_documents(all, stem, err);
+    free(stem);
+    if (status < 0) return -1;
+    size_t kept = 0;
+    for (size_t i = 0; i + 1 < all->row_count; i++)
+        kept += !strcmp(csv_cell(all, i, all->column_count - 1), "yes");
+    csv_emit(all, "paper.readings", p->shell->sinks);
+    sinks_notice(p->shell->sinks,
+                 "%s %s: %zu of %zu claims keep their verdict under all %d readings",
+                 p->paper->name, p->table->name, kept, all->row_count - 1, all->column_count - 2);
+    return 0;
+}
+
+static int reproduce_all(const struct asked *a, const struct plan *p, struct err *err)
+{
+    struct csv all = { 0 };
+    const struct paper_reading *r = p->paper->readings;
+    size_t count = 0;
+    for (; a->readings && r && r->name; r++) count += paper_reading_matters(r, p->table);
+    if (a->readings && !count)
+        return err_set(err, "--readings: no reading changes %s %s", p->paper->name, p->table->name);
+    int status = reproduce_in(a, p, NULL, &all, err);
+    for (r = p->paper->readings; count && status == 0 && r->name; r++)
+        if (paper_reading_matters(r, p->table)) status = reproduce_in(a, p, r, &all, err);
+    if (count && status == 0 && !a->dry) status = compare_readings(p, &all, err);
+    csv_release(&all);
+    return status;
+}
+
 static int paper_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct asked a = { 0 };
@@ -702,13 +780,8 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
     if (!(p.table = paper_table_find(p.paper, a.table, err))) return -1;
     p.out = xstrdup(a.out ? a.out : a.small ? "papers-small" : a.demo ? "papers-demo" : "papers");
     p.folder = xasprintf("%s/%s-%s", p.out, a.paper, p.table->name);
-    const int status = reproduce(&p, err);
-    free(p.out);
-    free(p.folder);
-    free(p.variant);
-    free(p.key);
-    free(p.commands);
-    free(p.scores);
+    const int status = reproduce_all(&a, &p, err);
+    plan_release(&p);
     return status;
 }
 
@@ -718,7 +791,7 @@ const struct command command_paper = {
     .usage =
         "/paper [PAPER [TABLE [--model M[,M]] [--sets DIR] [--data FILE[,FILE]] [--demo|--small] "
         "[--as NAME] "
-        "[--limit N] [--steps N] [--out DIR] [--dry]]]",
+        "[--limit N] [--steps N] [--out DIR] [--readings] [--dry]]]",
     .help = "Reproduces a published table with a model and its evaluation sets.",
     .details =
         "Writes a plan of ordinary commands to OUT/PAPER-TABLE/plan.vlmsh, shows it and runs it. "

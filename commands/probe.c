@@ -319,9 +319,6 @@ static const struct option_row rows[] = {
     { "--box", "LEFT,TOP,WIDTH,HEIGHT", "box of the object, in pixels of the picture",
       .take = take_box },
     { "--mask", "FILE", "picture that is bright where the object is", OPTION_TEXT, AT(mask) },
-    { "--pixels", NULL,
-      "lists Dice over pixels first; with --data, correlates this Dice with the score", OPTION_FLAG,
-      AT(request.options.pixels) },
     { "--data", "FILE",
       "measures the samples of a data set instead of the conversation and shows means, with "
       "standard deviations in tables NAME.std",

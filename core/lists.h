@@ -34,6 +34,7 @@
     X(lens)   /* core/probes/calibration_lens.c */                                                \
     X(norms)  /* core/probes/norms.c */                                                            \
     X(why)    /* core/probes/share.c */                                                            \
+    X(dice)   /* core/probes/dice.c */                                                             \
     X(eval)   /* core/eval/evaluate_batch.c */                                                    \
     X(first)  /* core/eval/evaluate_first.c */                                                    \
     X(job)    /* core/jobs/job.c */                                                               \

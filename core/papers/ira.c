@@ -10,7 +10,8 @@ static const char models[] =
 #define TRAIN(base, name, settings, more, data)                                   \
     "/load " base "\n" settings more "/train " data " ${OUT}/" name " --resume\n" \
     "/wait\n"
-#define REAL(name, more) TRAIN("${MODEL}", name, "/preset load ira-train\n", more, "${DATA1}")
+#define REAL(name, more) \
+    TRAIN("${MODEL}", name, "/preset load ira-train\n${READING}", more, "${DATA1}")
 #define DEMO_SETTINGS                \
     "/set train.method all\n"        \
     "/set train.lr 4e-4\n"           \
@@ -18,7 +19,8 @@ static const char models[] =
     "/set train.steps ${STEPS}\n"    \
     "/set train.ira on\n"            \
     "/set ira.gate on\n"             \
-    "/set ira.prior local\n"
+    "/set ira.prior local\n"         \
+    "${READING}"
 #define DEMO(name, more) \
     TRAIN("${OUT}/start", name, DEMO_SETTINGS, more, "${OUT}/train/lessons.json")
 #define SFT      "/set train.ira off\n"
@@ -292,14 +294,15 @@ static const struct paper_column dice_columns[] = {
     { 0 },
 };
 
-// Measures the Dice of attention and objects over pixels, and the correlation of the Dice with the
+#define SPACE "/set dice.space pixels\n${READING}"
+// Measures the Dice of attention and objects, and the correlation of the Dice with the
 // score.
 #define DICE(row, load, data, objects)                                                            \
     load "/collect ${TABLE}/measured.csv \"row=" row                                              \
-         "\" \"dice=@dice:soft Dice, pixels:\" \"dice std=@dice.std:soft Dice, pixels:\" "        \
+         "\" \"dice=@dice:soft Dice*:\" \"dice std=@dice.std:soft Dice*:\" "                      \
          "n=@dice.data:samples:value \"rank=@Spearman of value and score\" \"rank low=@Spearman " \
          "of value and score, 95% low\" \"rank high=@Spearman of value and score, 95% "           \
-         "high\" : /dice --pixels --data " data " --objects " objects " --limit ${LIMIT}\n"
+         "high\" : /dice --data " data " --objects " objects " --limit ${LIMIT}\n"
 #define DICES(base, data, objects)                     \
     DICE("Pt", "/load " base "\n", data, objects)      \
     DICE("+ SFT", "/load ${OUT}/sft\n", data, objects) \
@@ -425,9 +428,9 @@ static const struct paper_table tables[] = {
                "(RefCOCOg); third: the objects, as for /dice --objects",
       .columns = dice_columns,
       .published = "|+ IRA||0.28\n",
-      .plan = REAL_BOTH DICES("${MODEL}", "${DATA2}", "${DATA3}"),
-      .demo = DEMO_BOTH DICES("${OUT}/start", "${OUT}/world/questions.json",
-                              "${OUT}/world/objects.jsonl"),
+      .plan = REAL_BOTH SPACE DICES("${MODEL}", "${DATA2}", "${DATA3}"),
+      .demo = DEMO_BOTH SPACE DICES("${OUT}/start", "${OUT}/world/questions.json",
+                                    "${OUT}/world/objects.jsonl"),
       .claims = dice_claims,
       .note =
           "The paper takes CIDEr of RefCOCOg's captions as the score. Figures 1 and 8 show maps "
@@ -458,8 +461,28 @@ static const struct paper_table tables[] = {
     { 0 },
 };
 
+// The default scales the attention in the gate's entropy to sum to 1, lets the KL reach the value
+// through the posterior's mean (Eqs. 8, 9), ends layers before 80% of the depth, averages the loss
+// over samples and computes the Dice over pixels.
+static const struct paper_reading readings[] = {
+    { .name = "entropy", .title = "Eq. 14 as printed", .settings = "/set ira.entropy printed\n" },
+    { .name = "kl", .title = "Eq. 10 as printed", .settings = "/set ira.prior local-printed\n" },
+    { .name = "layers",
+      .title = "layers with the one at 80%",
+      .settings = "/set ira.layers 60%-80%,80%\n",
+      .tables = "table2 table3 table4 table6 figure3 figure4 figure5 figure6" },
+    PAPER_TOKEN_LOSS,
+    { .name = "dice",
+      .title = "Dice over tokens",
+      .settings = "/set dice.space tokens\n",
+      .tables = "figure5",
+      .shares = true },
+    { 0 },
+};
+
 const struct paper paper_ira = {
     .name = "ira",
     .title = "Information-Regularized Attention for Visual-Centric Reasoning",
     .tables = tables,
+    .readings = readings,
 };

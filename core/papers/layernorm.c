@@ -78,7 +78,7 @@ static const char scores[] =
     "The paper chooses each rate from 11 by CIDEr on Flickr30k, and so does the plan; --demo " \
     "chooses from 3 (2e-2, 2e-3, 4e-4), by CIDEr on 40 captions of another world. "
 #define START                                  \
-    "/reset all\n"                             \
+    "/reset all\n${READING}"                   \
     "/load ${MODEL}\n"                         \
     "/preset load layernorm-1\n"               \
     "/train ${DATA1} ${OUT}/stage1 --resume\n" \
@@ -549,8 +549,9 @@ static const struct paper_table tables[] = {
                "training runs)",
       .columns = tuned_sets,
       .published = "",
-      .plan = "/reset all\n/preset load layernorm-2\n/set train.validation ${DATA2}\n/set "
-              "train.score loss\n" TUNE_SEEDS("${MODEL}", "${DATA1}") CHOSEN "/load ${MODEL}\n",
+      .plan =
+          "/reset all\n${READING}/preset load layernorm-2\n/set train.validation ${DATA2}\n/set "
+          "train.score loss\n" TUNE_SEEDS("${MODEL}", "${DATA1}") CHOSEN "/load ${MODEL}\n",
       .demo = PAPER_SMALL_WORLD
       "/load ${MODEL}\n/adapter merge ${OUT}/start --once\n/adapter unload\n"
       "/set train.validation ${OUT}/choose-lessons/lessons.json\n"
@@ -575,8 +576,11 @@ static const struct paper_table tables[] = {
     { 0 },
 };
 
+static const struct paper_reading readings[] = { PAPER_TOKEN_LOSS, { 0 } };
+
 const struct paper paper_layernorm = {
     .name = "layernorm",
     .title = "Tuning LayerNorm in Attention: Towards Efficient Multi-Modal LLM Finetuning",
     .tables = tables,
+    .readings = readings,
 };

@@ -293,7 +293,7 @@ static const struct paper_table tables[] = {
           "OUT), --data STAGE1.json,STAGE2.json (LLaVA-558K, LLaVA-NeXT), --sets",
       .columns = sets,
       .published = gains,
-      .plan = "/reset all\n" REAL("off", "off") REAL("text", "on"),
+      .plan = "/reset all\n${READING}" REAL("off", "off") REAL("text", "on"),
       .demo = PAPER_DEMO_BASE DEMO("off", "off") DEMO("text", "on"),
       .rows = "row w/o Norm: off model=${OUT}/off-2\n"
               "row w/ Norm: off model=${OUT}/text-2 adapter=${OUT}/text-2 norm.align=on\n",
@@ -304,8 +304,8 @@ static const struct paper_table tables[] = {
                "training runs)",
       .columns = text_sets,
       .published = text_gains,
-      .plan = "/reset all\n" GAINS("/preset load norm-alignment-1\n", "${DATA1}",
-                                   "/preset load norm-alignment-2\n", "${DATA2}"),
+      .plan = "/reset all\n${READING}" GAINS("/preset load norm-alignment-1\n", "${DATA1}",
+                                             "/preset load norm-alignment-2\n", "${DATA2}"),
       .demo = PAPER_SMALL_WORLD GAINS(DEMO1, "${OUT}/train/dense.json",
                                       "/set train.lr 4e-4\n/set train.steps ${STEPS}\n",
                                       "${OUT}/train/lessons.json"),
@@ -328,9 +328,9 @@ static const struct paper_table tables[] = {
       .needs = "--model and --data as table3 (stage 1 only)",
       .columns = learned_columns,
       .published = learned,
-      .plan = "/reset all\n" STAGE1("${MODEL}", "default", "on", "default",
-                                    "/preset load norm-alignment-1\n",
-                                    "${DATA1}") LEARNED("Default Init", "default")
+      .plan = "/reset all\n${READING}" STAGE1("${MODEL}", "default", "on", "default",
+                                              "/preset load norm-alignment-1\n",
+                                              "${DATA1}") LEARNED("Default Init", "default")
           STAGE1("${MODEL}", "text", "on", "text", "/preset load norm-alignment-1\n", "${DATA1}")
               LEARNED("Our Init", "text"),
       .demo = PAPER_DEMO_BASE STAGE1("${OUT}/base", "default", "on", "default", DEMO1,
@@ -354,7 +354,7 @@ static const struct paper_table tables[] = {
       .needs = "--model and --data as table3 (the same training runs: --out FOLDER reuses them)",
       .columns = layer_columns,
       .published = "",
-      .plan = "/reset all\n" REAL("off", "off") REAL("text", "on") FIGURE3("${DATA2}"),
+      .plan = "/reset all\n${READING}" REAL("off", "off") REAL("text", "on") FIGURE3("${DATA2}"),
       .demo = PAPER_DEMO_BASE DEMO("off", "off") DEMO("text", "on")
           FIGURE3("${OUT}/world/questions.json"),
       .claims = aligned_claims,
@@ -363,10 +363,13 @@ static const struct paper_table tables[] = {
     { 0 },
 };
 
+static const struct paper_reading readings[] = { PAPER_TOKEN_LOSS, { 0 } };
+
 const struct paper paper_norm_alignment = {
     .name = "norm-alignment",
     .title =
         "The Unseen Bias: How Norm Discrepancy in Pre-Norm MLLMs Leads to \"Visual Information "
         "Loss\"",
     .tables = tables,
+    .readings = readings,
 };

@@ -62,6 +62,12 @@ const struct paper_table *paper_table_find(const struct paper *p, const char *na
     return NULL;
 }
 
+bool paper_reading_matters(const struct paper_reading *reading, const struct paper_table *t)
+{
+    return strstr(t->plan, "${READING}") &&
+           (!reading->tables || is_among(reading->tables, t->name));
+}
+
 char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err)
 {
     for (const char *p = t->variants ? t->variants : ""; *p;) {
@@ -546,4 +552,42 @@ enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims
     if (count[CLAIM_OPEN] + count[CLAIM_MISSING] == all) return VERDICT_NOT_MEASURABLE;
     if (count[CLAIM_SHOWN] == all) return VERDICT_SHOWN;
     return !count[CLAIM_SHOWN] ? VERDICT_OPPOSITE : VERDICT_PARTLY;
+}
+
+// --- readings ------------------------------------------------------------------------------------
+
+static const char table_row_name[] = "the table";
+
+void paper_readings_add(struct csv *to, const char *title, const struct csv *claims,
+                        enum paper_verdict verdict)
+{
+    const bool first = !to->row_count;
+    csv_need_column(to, "claim");
+    const int at = csv_need_column(to, title);
+    for (size_t i = 0; i < claims->row_count; i++) {
+        char *text = xasprintf("%s: %s", csv_cell(claims, i, 3), csv_cell(claims, i, 2));
+        const size_t row = first ? csv_add_row(to) : i;
+        if (first) csv_set(to, row, 0, csv_cell(claims, i, 0));
+        csv_set(to, row, at, text);
+        free(text);
+    }
+    const size_t row = first ? csv_add_row(to) : claims->row_count;
+    if (first) csv_set(to, row, 0, table_row_name);
+    csv_set(to, row, at, paper_verdicts[verdict]);
+}
+
+void paper_readings_close(struct csv *to)
+{
+    const int readings = to->column_count;
+    const int at = csv_need_column(to, "same under all");
+    for (size_t row = 0; row < to->row_count; row++) {
+        const char *own = csv_cell(to, row, 1);
+        bool same = true;
+        for (int c = 2; c < readings; c++) {
+            const char *other = csv_cell(to, row, c);
+            same &=
+                strcspn(own, ":") == strcspn(other, ":") && !strncmp(own, other, strcspn(own, ":"));
+        }
+        csv_set(to, row, at, same ? "yes" : "no");
+    }
 }

@@ -48,6 +48,24 @@ struct paper_claim {
     double above;        // from, against NULL, equal 0: `to` is above this number
 };
 
+// A reading of what a paper leaves open, other than the default, that changes its numbers:
+// /paper --readings repeats a table with each.
+struct paper_reading {
+    const char *name;
+    const char *title;    // a heading: what is read otherwise
+    const char *settings; // the commands that replace ${READING} in a plan
+    const char *tables;   // tables that it can change, separated by spaces; NULL: all that have
+                          // ${READING} in their plan
+    bool shares;          // it changes no training: the trainings of OUT serve it, too
+};
+
+// No paper says how a step averages the losses of its samples.
+#define PAPER_TOKEN_LOSS                                            \
+    {                                                               \
+        .name = "token-loss", .title = "loss averaged over tokens", \
+        .settings = "/set train.loss tokens\n"                      \
+    }
+
 // Commands that draw a demo's scenes.
 #define PAPER_DEMO_WORLD "/reset all\n/set job.nice 0\n/scenes 200 ${OUT}/world --seed 2 --once\n"
 
@@ -60,6 +78,7 @@ struct paper_claim {
     "/set compute.matmul bf16\n"                                 \
     "/set train.checkpointing off\n"                             \
     "/set train.batch 16\n"                                      \
+    "${READING}"                                                 \
     "/new --like demo ${OUT}/random --seed 7 --once\n"           \
     "/load ${OUT}/random\n"                                      \
     "/set train.method connector\n"                              \
@@ -78,7 +97,8 @@ struct paper_claim {
     "/scenes 40 ${OUT}/choose-lessons --seed 3 --kind lessons --once\n" \
     "/set compute.matmul bf16\n"                                        \
     "/set train.checkpointing off\n"                                    \
-    "/set train.batch 8\n"
+    "/set train.batch 8\n"                                              \
+    "${READING}"
 // The commands of PAPER_DEMO_BASE, and commands that train the connector (stage 1) and write the
 // model to OUT/start.
 #define PAPER_DEMO_START                                      \
@@ -101,7 +121,8 @@ struct paper_table {
     const struct paper_column *columns; // ended by a row without a name
     const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": all variants
     // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS},
-    // ${TEXTS} (the folder of text-only questions).
+    // ${TEXTS} (the folder of text-only questions), ${READING} (the commands of a reading, "" for
+    // the default).
     // The text from ${each} to ${end} is repeated for each of several models; elsewhere ${MODEL} is
     // the first model. All tables share OUT, and one table may reuse another table's training
     // runs, so the same file name must come from the same commands. TABLE is the table's own
@@ -117,13 +138,16 @@ struct paper_table {
 
 struct paper {
     const char *name, *title;
-    const struct paper_table *tables; // ended by a row without a name
+    const struct paper_table *tables;     // ended by a row without a name
+    const struct paper_reading *readings; // ended by a row without a name; NULL: none
 };
 
 extern const struct paper *const papers[]; // ended by NULL
 const struct paper *paper_find(const char *name, struct err *err);
 const struct paper_table *paper_table_find(const struct paper *p, const char *name,
                                            struct err *err);
+// Returns whether a reading can change a table's numbers.
+bool paper_reading_matters(const struct paper_reading *reading, const struct paper_table *t);
 // Returns the name of a variant as published ("LLaVA-1.5-7B") for its key, or the first for NULL;
 // *key: its key. NULL with a message that lists the variants.
 char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err);
@@ -154,5 +178,11 @@ extern const char *const paper_verdicts[]; // their words
 extern const char paper_rule[];            // explains how a verdict is found
 // Adds a row for each claim: claim, paper, here, verdict.
 enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims);
+// Adds the claims of one reading as a column `title` of *to; the first call adds the default's.
+// Once all readings are there, paper_readings_close adds a column that says which claims keep their
+// verdict under all of them.
+void paper_readings_add(struct csv *to, const char *title, const struct csv *claims,
+                        enum paper_verdict verdict);
+void paper_readings_close(struct csv *to);
 
 #endif

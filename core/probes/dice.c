@@ -18,6 +18,20 @@
 #include "core/probes/kit.h"
 #include "core/template/message.h"
 
+static const char *const spaces[] = { "tokens", "pixels", NULL };
+
+const struct setting dice_settings[] = {
+    { .key = "dice.space",
+      .type = SETTING_CHOICE,
+      .def = "tokens",
+      .choices = spaces,
+      .stale = STALE_MEASURED,
+      .help = "Which soft Dice /dice lists first, and with --data correlates with the score: over "
+              "the grid of tokens, or over the pixels of the picture (for tiled pictures, without "
+              "the thumbnail)." },
+    { 0 },
+};
+
 double dice_soft(const float *map, const float *mask, int64_t n)
 {
     double most = 0, both = 0, squares = 0;
@@ -149,7 +163,8 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     struct result_table *t = results_table(r, "dice", "what|value");
     const double by_token = dice_soft(map, mask, at);
     const double by_pixel = dice_pixels(pixel_map, pixel_mask, area, pixels);
-    const bool first = env->options->pixels; // --data lists and correlates the first number
+    // --data lists and correlates the first number.
+    const bool first = settings_is(env->settings, "dice.space", "pixels");
     result_row(t, first ? "soft Dice, pixels" : "soft Dice")[0] = first ? by_pixel : by_token;
     result_row(t, first ? "soft Dice" : "soft Dice, pixels")[0] = first ? by_token : by_pixel;
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
@@ -171,7 +186,7 @@ const struct probe probe_dice = {
     .also = "overlap box mask grounding measure probe",
     .usage =
         "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE [--boxes]] [--layer K] "
-        "[--head H] [--picture I] [--pixels]" PROBE_USAGE,
+        "[--head H] [--picture I]" PROBE_USAGE,
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "Shows Dice over the token grid and over the pixels of the picture (for tiled pictures,\n"

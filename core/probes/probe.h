@@ -50,7 +50,6 @@ struct probe_options {
     double threshold;         // of attention sinks
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: the probe finds them
-    bool pixels;              // lists the Dice coefficient over pixels first
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
     const char *words;        // the arguments: names of positions, as typed; NULL: none

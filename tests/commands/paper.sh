@@ -35,6 +35,8 @@ error: '$work/a b': a path in a plan of commands cannot have spaces or any of "'
 error: 'a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
 > /paper capa figure3 --model $work/tiny --data $work/none.json
 error: --data: cannot open '$work/none.json': No such file or directory
+> /paper capa table1 --demo --readings
+error: --readings: no reading changes capa table1
 > /paper capa table1 --demo --out $work/sets
 error: '$work/sets' holds other files: choose another folder with --out
 E
@@ -56,6 +58,11 @@ lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $w
 same "training runs" "$(costs)" "blank 16 default-1 48 text-1 48"
 lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/dry8 --dry"
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
+# Readings: a plan for each; one that changes no training shares the default's folder of trainings.
+lines "/paper ira figure5 --demo --model $work/tiny --steps 2 --limit 1 --out $work/dry11 --readings --dry"
+same "the plans of the readings" "$(cd "$work/dry11" && find . -name plan.vlmsh | LC_ALL=C sort | paste -sd' ')" \
+    "$(printf './%s/plan.vlmsh ' ira-figure5-dice ira-figure5 reading-{entropy,kl,layers,token-loss}/ira-figure5 | sed 's/ $//')"
+same "the reading's setting comes last" "$(grep -h -A1 '^/set ira.prior local$' "$work/dry11/reading-kl/ira-figure5/plan.vlmsh" | grep -c '^/set ira.prior local-printed$')" 2
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
 check_has "no model" 'select(.event=="error").message' "$work/none"
 # With three seeds, the rows are counted for each seed.

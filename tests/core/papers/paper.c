@@ -13,9 +13,10 @@
 #include "core/papers/paper.h"
 #include "tests/core/scratch.h"
 
-static const char *const values[] = { "MODEL", "M", "OUT",   "O", "SETS",  "S", "DATA1", "1",
-                                      "DATA2", "2", "LIMIT", "5", "STEPS", "6", "BASE",  "B",
-                                      "TABLE", "T", "DATA3", "3", "TEXTS", "X", NULL };
+static const char *const values[] = { "MODEL", "M", "OUT",   "O", "SETS",  "S", "DATA1",   "1",
+                                      "DATA2", "2", "LIMIT", "5", "STEPS", "6", "BASE",    "B",
+                                      "TABLE", "T", "DATA3", "3", "TEXTS", "X", "READING", "",
+                                      NULL };
 
 static size_t fields_of(const char *line)
 {
@@ -260,6 +261,58 @@ static void variants_are_found(void **state)
     assert_non_null(strstr(err.text, "no paper 'x': norm-alignment"));
 }
 
+static void readings_have_tables(void **state)
+{
+    for (int i = 0; papers[i]; i++)
+        for (const struct paper_reading *r = papers[i]->readings; r && r->name; r++) {
+            size_t count = 0;
+            for (const struct paper_table *t = papers[i]->tables; t->name; t++) {
+                if (!paper_reading_matters(r, t)) continue;
+                count++;
+                assert_non_null(strstr(t->demo, "${READING}"));
+            }
+            assert_true(count > 0);
+            assert_true(text_ends(r->settings, "\n"));
+        }
+    struct err err;
+    const struct paper *ira = paper_find("ira", &err);
+    const struct paper_reading *dice = ira->readings;
+    while (strcmp(dice->name, "dice") != 0) dice++;
+    assert_true(paper_reading_matters(dice, paper_table_find(ira, "figure8", &err)));
+    assert_false(paper_reading_matters(dice, paper_table_find(ira, "table2", &err)));
+}
+
+static void readings_are_compared(void **state)
+{
+    static const char *const verdicts[3][2] = { { "shown", "open" },
+                                                { "shown", "opposite" },
+                                                { "shown", "open" } };
+    struct csv all = { 0 };
+    for (int i = 0; i < 3; i++) {
+        struct csv claims = { 0 };
+        for (int c = 0; c < 4; c++) csv_need_column(&claims, (char[]){ (char)('a' + c), 0 });
+        for (int k = 0; k < 2; k++) {
+            const size_t row = csv_add_row(&claims);
+            csv_set(&claims, row, 0, k ? "two" : "one");
+            csv_set(&claims, row, 2, i == 2 ? "9" : "4");
+            csv_set(&claims, row, 3, verdicts[i][k]);
+        }
+        paper_readings_add(&all, (const char *[]){ "default", "x", "y" }[i], &claims,
+                           i == 1 ? VERDICT_PARTLY : VERDICT_SHOWN);
+        csv_release(&claims);
+    }
+    paper_readings_close(&all);
+    static const char *const want[3][5] = {
+        { "one", "shown: 4", "shown: 4", "shown: 9", "yes" },
+        { "two", "open: 4", "opposite: 4", "open: 9", "no" },
+        { "the table", "shown", "partly", "shown", "no" },
+    };
+    assert_int_equal(all.row_count, 3);
+    for (size_t r = 0; r < 3; r++)
+        for (int c = 0; c < 5; c++) assert_string_equal(csv_cell(&all, r, c), want[r][c]);
+    csv_release(&all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +322,8 @@ int main(void)
         cmocka_unit_test(plans_are_repeated_for_each_model),
         cmocka_unit_test(tables_without_rows_are_refused),
         cmocka_unit_test(variants_are_found),
+        cmocka_unit_test(readings_have_tables),
+        cmocka_unit_test(readings_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

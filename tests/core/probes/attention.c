@@ -246,7 +246,8 @@ static void pixels_are_counted_once(void **state)
         const struct image *image = &engine_conversation(g.engine)->pictures[0].image;
         const double box[4] = { 5, 7, (double)image->width / 2, (double)image->height / 3 };
         options.box = box;
-        options.pixels = true;
+        struct err err;
+        must(engine_set(g.engine, "dice.space", "pixels", &err), &err);
         run_probe(&g, &probe_dice, &options, &r);
         double most = 0, both = 0, sum = 0;
         // With tiles, the first map, which shows the whole picture, does not count.
