@@ -116,6 +116,46 @@ static double total(const double parts[PARTS])
     return sum;
 }
 
+// Adds the closed forms of CAPA's appendix A.1 beside what the pass counted, if a method saves
+// anything. The speedups of Eqs. 12 and 13 are those of a layer after pruning; the counted ones are
+// of the whole prompt.
+static void add_equations(const struct flops *s, const double full[], const double now[],
+                          struct results *r)
+{
+    const struct decoder *d = &s->env->model->decoder;
+    const struct counted *last = &s->layer[d->config.layers - 1];
+    const double n = (double)s->env->sequence->prompt, width = (double)d->config.hidden;
+    const double inner = (double)decoder_ffn_width(&d->config, 0);
+    double replaced = 0, approximated = 0, dropped = 0;
+    for (int l = 0; l < d->config.layers; l++) {
+        replaced += (double)(s->layer[l].rows - s->layer[l].ffn);
+        approximated += s->layer[l].approximated;
+    }
+    for (int64_t i = 0; i < s->env->visual && s->env->kept; i++) dropped += !s->env->kept[i];
+    if (!replaced && !dropped) return;
+    const double after = n - dropped, product = approximated / replaced;
+    const double ffn = flops_ffn(&d->layer[0], 1);
+    const struct {
+        const char *what;
+        double equation, counted;
+    } rows[] = {
+        { "FFN of a row (Eq. 8: 6 d d_ff)", 6 * width * inner, ffn },
+        { "Hadamard product of a row (Eq. 9: d)", width, product },
+        { "FFN / Hadamard product (Eq. 10: 6 d_ff)", 6 * inner, ffn / product },
+        { "rows after pruning (Eq. 11)", after, (double)last->rows },
+        { "speedup of linear layers (Eq. 12)", n / after,
+          (full[PROJECTIONS] + full[FFN]) / (now[PROJECTIONS] + now[FFN]) },
+        { "speedup of attention (Eq. 13)", n / after * n / after,
+          full[ATTENTION] / now[ATTENTION] },
+    };
+    struct result_table *t = results_table(r, "flops.equations", "what|equation|counted");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double *v = result_row(t, "%s", rows[i].what);
+        v[0] = rows[i].equation;
+        v[1] = isfinite(rows[i].counted) ? rows[i].counted : NAN;
+    }
+}
+
 static int flops_finish(void *state, struct results *r, struct err *err)
 {
     static const char *const names[] = { "projections", "attention", "FFN", "FFN approximation",
@@ -163,6 +203,7 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         v[0] = full[i] / 1e9, v[1] = now[i] / 1e9, v[2] = now[i] / full[i];
         v[3] = one[i] / 1e9, v[4] = step[i] / 1e9, v[5] = step[i] / one[i];
     }
+    add_equations(s, full, now, r);
     results_note(r,
                  "GFLOP, 2 per multiply-add; the prompt has %.0f rows. Norms, softmax and the "
                  "vision encoder are not counted.",
@@ -191,7 +232,9 @@ const struct probe probe_flops = {
     .details =
         "Counts 2 FLOPs per multiply-add; does not count norms, softmax or the vision encoder.\n"
         "Also shows the bytes read per token (in a mixture of experts, by the chosen experts\n"
-        "only). Times are medians of three runs." PROBE_DETAILS,
+        "only). flops.equations has the closed forms of CAPA's appendix A.1 for a layer after "
+        "pruning,\n"
+        "beside the counts of the whole prompt. Times are medians of three runs." PROBE_DETAILS,
     .times = true,
     .results = flops_results,
     .start = flops_start,

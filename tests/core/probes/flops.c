@@ -111,6 +111,24 @@ static void counts_follow_the_formulas(void **state)
              (d->layers - 2) * layer(d, n, n) + 2 * layer(d, n, n - visual) + head, 1);
         near(&g, "skip, approximation", cell(&r, "FFN approximation", "prompt, now"), 0, 0.1);
         results_release(&r);
+
+        // The closed forms of CAPA's appendix A.1, with half of the visual tokens dropped.
+        set(&g, "ffn.approx", "off");
+        set(&g, "prune.mode", "prefill");
+        set(&g, "prune.score", "uniform");
+        run_probe(&g, &probe_flops, NULL, &r);
+        const double *after =
+            results_value(&r, "flops.equations", "rows after pruning (Eq. 11)", "equation");
+        assert_non_null(after);
+        assert_true(after[0] < n && after[0] == after[1]);
+        const double *ffn =
+            results_value(&r, "flops.equations", "FFN of a row (Eq. 8: 6 d d_ff)", "equation");
+        assert_true(ffn[0] == ffn[1]);
+        const double *speed =
+            results_value(&r, "flops.equations", "speedup of attention (Eq. 13)", "equation");
+        near(&g, "equation 13", speed[0], n / after[0] * n / after[0], 1e-9);
+        assert_true(speed[1] > 1 && speed[1] < speed[0]); // the first layers see all tokens
+        results_release(&r);
         golden_close(&g);
     }
 }
