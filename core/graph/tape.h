@@ -63,6 +63,18 @@ struct tape_step {
     int gpu;                     // GPU that computed it
 };
 
+// The gradients of one norm y = gain f(x): dx is what reaches x through this norm alone.
+struct norm_gradients {
+    const struct tensor *x, *gain, *dx, *dy;
+    bool centred; // LayerNorm, else RMSNorm
+    int lane;     // the tape's
+};
+
+// Told about each norm of a backward pass; concurrent lanes call it at once.
+struct norm_watch {
+    void (*seen)(struct norm_watch *w, struct graph *g, const struct norm_gradients *n);
+};
+
 struct spare_grad; // a buffer of the pool
 
 struct tape {
@@ -72,6 +84,7 @@ struct tape {
                  // bytes; 0: all
     struct offloads offloads; // `on`: offloads the saved inputs; only with separate device memory
     int lane; // from 1: adds weight gradients to this lane's sums; 0: to the gradients
+    struct norm_watch *norms; // NULL: none
 
     // Private to tape.c.
     struct tape_step *steps;

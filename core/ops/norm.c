@@ -1,12 +1,32 @@
 // core/ops/norm.c -- RMSNorm and LayerNorm over the last dimension.
 #include "core/ops/check.h"
 
+// Computes the norm's gradients once more, without those of other paths to x, for the tape's watch.
+static int watch(struct graph *g, const struct tape_step *s, const struct tensor *dy, bool centred)
+{
+    struct tensor *x = s->in[0], *gain = s->in[1];
+    if (!g->tape->norms || !x->grad) return 0;
+    const struct arena_mark mark = arena_mark(g->arena);
+    struct tensor *dx = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    const struct backend *b = g->backend;
+    int status = dx ? op_back(g, "fill", b->fill(dx, 0)) : -1;
+    if (status == 0)
+        status = op_back(g, centred ? "layernorm" : "rmsnorm",
+                         centred ? b->layernorm_backward(dx, NULL, NULL, dy, x, gain, s->real)
+                                 : b->rmsnorm_backward(dx, NULL, dy, x, gain, s->real));
+    if (status == 0)
+        g->tape->norms->seen(g->tape->norms, g,
+                             &(struct norm_gradients){ x, gain, dx, dy, centred, g->tape->lane });
+    arena_reset(g->arena, mark);
+    return status;
+}
+
 static int rmsnorm_backward(struct graph *g, const struct tape_step *s)
 {
     struct tensor *x = s->in[0], *gain = s->in[1], dx, dgain, dy;
     struct tensor *const to_x = tape_wanted(g, x, &dx), *const to_gain =
                                                             tape_wanted(g, gain, &dgain);
-    if (!tape_grad(g, s->out, &dy)) return -1;
+    if (!tape_grad(g, s->out, &dy) || watch(g, s, &dy, false) < 0) return -1;
     return op_back(g, "rmsnorm",
                    g->backend->rmsnorm_backward(to_x, to_gain, &dy, x, gain, s->real));
 }
@@ -17,7 +37,7 @@ static int layernorm_backward(struct graph *g, const struct tape_step *s)
     struct tensor *const to_x = tape_wanted(g, x, &dx), *const to_gain =
                                                             tape_wanted(g, gain, &dgain);
     struct tensor *const to_bias = tape_wanted(g, s->in[2], &dbias);
-    if (!tape_grad(g, s->out, &dy)) return -1;
+    if (!tape_grad(g, s->out, &dy) || watch(g, s, &dy, true) < 0) return -1;
     return op_back(g, "layernorm",
                    g->backend->layernorm_backward(to_x, to_gain, to_bias, &dy, x, gain, s->real));
 }

@@ -21,6 +21,7 @@ int lanes_open(struct lanes *l, struct params *p, const struct backend *b, const
                                          .recompute = tape->recompute,
                                          .keep = tape->keep / LANES,
                                          .offloads = { .on = tape->offloads.on },
+                                         .norms = tape->norms,
                                          .lane = k + 1 };
     }
     for (size_t i = 0; i < p->count; i++)

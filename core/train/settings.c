@@ -117,6 +117,13 @@ const struct setting train_settings[] = {
               "sample, then over the samples) or tokens (mean over all answer tokens of the "
               "step, as in transformers). Validation averages over samples.",
       .also = "reduction average" },
+    { .key = "train.norm_inputs",
+      .type = SETTING_FLAG,
+      .def = "off",
+      .stale = STALE_TRAINING,
+      .help = "Also records, for each trained norm of the decoder, the gradients of its input "
+              "through the norm alone (LayerNorm tuning, appendix A.2.2): grad_x_mean, "
+              "grad_x_var, grad_y_var, grad_x_share. Costs time." },
     { .key = "train.batch",
       .type = SETTING_INTEGER,
       .min = 1,

@@ -55,7 +55,8 @@ static void set_graph(struct sft *t)
     t->tape = (struct tape){ .backend = j->backend,
                              .recompute = !settings_is(j->settings, "train.checkpointing", "off"),
                              .keep = t->plan.forecast.keep,
-                             .offloads = { .on = t->plan.forecast.offload } };
+                             .offloads = { .on = t->plan.forecast.offload },
+                             .norms = sft_norms_watch(t) };
     t->graph = (struct graph){ .backend = j->backend,
                                .arena = &t->arena,
                                .hooks = &t->hooks,
@@ -89,6 +90,7 @@ void sft_release(struct sft *t)
     sft_sums_release(t);
     lanes_release(&t->lanes);
     tape_release(&t->tape);
+    sft_norms_release(t);
     if (t->params.backend) params_release(&t->params);
     if (t->job && t->job->model) frozen_restore(t->job->model);
     methods_release(&t->methods);

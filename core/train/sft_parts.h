@@ -7,7 +7,8 @@
 //   sft_score.c validation by a metric
 //   sft_sets.c  evaluation sets as validation
 //   sft_ranks.c the samples of a step that each rank computes; sums over ranks
-//   sft_pass.c  losses and gradients of batches, gradient statistics, validation
+//   sft_pass.c  losses and gradients of batches, validation
+//   sft_norms.c the gradients of norms: of their gains, and with train.norm_inputs of their inputs
 //
 // Room core/train/: training: steps, the order of samples, checkpoints, optimizers; and sweeps.
 // Uses eval, jobs, new and what they use.
@@ -132,6 +133,7 @@ struct sft {
     struct optimizer optimizer;
     struct arena arena; // activations
     struct tape tape;
+    struct sft_norms *norms; // with train.norm_inputs, else NULL
     struct graph graph;
     struct lanes lanes; // params NULL: none
     struct sft_sums sums;
@@ -184,10 +186,16 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
 // Finds the largest pass of the first epochs, and returns the samples of the part of a step that
 // contains it: *count indices in the data, which the caller frees.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
-// Reports mean and variance of the gradient of each norm's gain.
-void sft_report_norms(struct sft *t, int64_t step);
 // Computes the mean loss over the validation samples.
 int sft_validate(struct sft *t, double *loss, struct err *err);
+
+// sft_norms.c. Returns what the tapes tell about norms, which sft_norms_release frees; NULL without
+// train.norm_inputs.
+struct norm_watch *sft_norms_watch(struct sft *t);
+void sft_norms_release(struct sft *t);
+// Reports mean and variance of the gradient of each trained norm's gain, and the means over the
+// tokens of the gradients of its input.
+void sft_report_norms(struct sft *t, int64_t step);
 
 // sft_ranks.c. Samples from..to of a step that a rank computes together.
 struct sft_work {

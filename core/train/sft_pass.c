@@ -271,37 +271,3 @@ int64_t *sft_heaviest(const struct sft *t, int64_t *count)
     free(order);
     return which;
 }
-
-// --- gradients of norms --------------------------------------------------------------------------
-
-// Reports mean and variance of the gradient of one gain.
-static void report_one(struct sft *t, int64_t step, const struct param *p)
-{
-    float *g = xreallocarray(NULL, (size_t)p->count, sizeof *g);
-    double sum = 0, squares = 0;
-    p->where->download(g, p->grad->data, (size_t)p->count * sizeof *g);
-    for (int64_t i = 0; i < p->count; i++) sum += g[i];
-    const double mean = sum / (double)p->count;
-    for (int64_t i = 0; i < p->count; i++) squares += (g[i] - mean) * (g[i] - mean);
-    free(g);
-    char *name = weight_plain_name(p->name);
-    name[strlen(name) - strlen(".weight")] = 0;
-    char *series = xasprintf("grad_mean.%s", name);
-    job_metric(t->job, series, step, mean);
-    free(series);
-    series = xasprintf("grad_var.%s", name);
-    job_metric(t->job, series, step, squares / (double)p->count);
-    free(series);
-    free(name);
-}
-
-void sft_report_norms(struct sft *t, int64_t step)
-{
-    for (size_t i = 0; i < t->params.count; i++) {
-        const struct param *p = &t->params.list[i];
-        const size_t n = strlen(p->name), tail = strlen("norm.weight");
-        if (p->kind == PARAM_WEIGHT && p->weight->part == PART_DECODER && p->tensor->rank == 1 &&
-            n >= tail && !strcmp(p->name + n - tail, "norm.weight"))
-            report_one(t, step, p);
-    }
-}

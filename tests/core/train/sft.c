@@ -78,17 +78,11 @@ static void compare_weights(const struct golden *g, const char *method, const ch
 
 static void check_golden(const char *method, const char *params, const char *align)
 {
-    const char *const settings[] = { method ? method : params,
-                                     align,
-                                     "train.lr=1e-3",
-                                     "train.schedule=constant",
-                                     "train.warmup=0",
-                                     "train.clip=0",
-                                     "train.batch=2",
-                                     "train.steps=3",
-                                     "train.shuffle=off",
-                                     "train.keep=1",
-                                     NULL };
+    const char *const settings[] = {
+        method ? method : params, align,          "train.lr=1e-3",        "train.schedule=constant",
+        "train.warmup=0",         "train.clip=0", "train.batch=2",        "train.steps=3",
+        "train.shuffle=off",      "train.keep=1", "train.norm_inputs=on", NULL
+    };
     const char *name = strchr(settings[0], '=') + 1;
     if (!strcmp(align, "norm.align=on")) name = "connector_norm_align";
     struct trial t = { 0 };
@@ -107,6 +101,13 @@ static void check_golden(const char *method, const char *params, const char *ali
     compare_weights(&g, name, out);
     assert_true(trial_value(&t, "grad_norm", 2) > 0);
     assert_float_equal(trial_value(&t, "lr", 1), 1e-3, 1e-12);
+    // Reading the gradients of a norm's input has not changed the weights; a norm passes no more
+    // than all of the gradient on.
+    const double share = trial_value(&t, "grad_x_share.layers.0.input_layernorm", 2);
+    if (!strcmp(name, "layernorm") || !strcmp(name, "full"))
+        assert_true(share > 0.1 && share < 1.0001);
+    else
+        assert_true(isnan(share) || share < 1.0001);
     trial_release(&t);
     close_golden(&g);
     free(data);
