@@ -488,6 +488,14 @@ static struct number difference(const struct paper_results *r, const struct pape
     return minus(&b, &a);
 }
 
+// Returns the difference of two rows in percent of the first, without an interval.
+static struct number change(const struct paper_results *r, const struct paper_claim *c,
+                            const char *column)
+{
+    const struct number a = find(r, c->from, column), b = find(r, c->to, column);
+    return (struct number){ 100 * (b.value / a.value - 1), NAN, NAN };
+}
+
 static struct number turned(const struct number *n)
 {
     return (struct number){ -n->value, -n->high, -n->low };
@@ -531,8 +539,9 @@ enum paper_verdict paper_judge(const struct paper_results *r, struct csv *claims
             paper = NAN;
             v = judge(c, &here);
         } else if (c->from) {
-            here = difference(r, c, column);
-            paper = said - published(r, c->from, column);
+            const double base = published(r, c->from, column);
+            here = c->percent ? change(r, c, column) : difference(r, c, column);
+            paper = c->percent ? 100 * (said / base - 1) : said - base;
             v = judge(c, &here);
         } else {
             here = find(r, c->to, column);

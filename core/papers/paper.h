@@ -43,6 +43,7 @@ struct paper_claim {
     const char *column, *demo; // our column; demo: the one with --demo, NULL: the same
     bool less;                 // `to` is below `from`
     double margin;             // `to` may be worse by that much
+    bool percent;              // the difference is relative to `from`, in percent
     double equal;        // from NULL: `to` differs from the paper's number by at most this share
     const char *against; // from NULL: row `to` is higher in `column` than in this column
     double above;        // from, against NULL, equal 0: `to` is above this number
@@ -56,7 +57,7 @@ struct paper_reading {
     const char *settings; // the commands that replace ${READING} in a plan
     const char *tables;   // tables that it can change, separated by spaces; NULL: all that have
                           // ${READING} in their plan
-    bool shares;          // it changes no training: the trainings of OUT serve it, too
+    bool shares;          // it changes no training run: those of OUT serve it, too
 };
 
 // No paper says how a step averages the losses of its samples.

@@ -107,6 +107,11 @@ static const struct paper_claim curve = {
     .text = "curve", .from = "run-a", .to = "run-b", .column = "kl"
 };
 
+// 100 * (12 / 10 - 1)
+static const struct paper_claim percent = {
+    .text = "percent", .from = "old", .to = "new", .column = "a", .percent = true, .margin = -19.9
+};
+
 // (1 + 3) / 2 * 100 > (2 + 3) / 2
 static const struct paper_claim layers = {
     .text = "layers", .to = "layers", .column = "b", .against = "c"
@@ -157,7 +162,7 @@ static void verdicts_follow_the_rule(void **state)
     static const struct {
         const char *compared;
         int claims; // bits: up, down, near, none, within, apart, spread, layers, close, over,
-                    // third, curve
+                    // third, curve, percent
         enum paper_verdict verdict;
         const char *words;
     } cases[] = {
@@ -175,16 +180,16 @@ static void verdicts_follow_the_rule(void **state)
         { "", 128, VERDICT_SHOWN, "shown" },
         { "", 256 | 512, VERDICT_NOT_MEASURABLE, "open open" }, // the interval has the bound
         { "", 1024 | 2048, VERDICT_SHOWN, "shown shown" },
+        { "", 4096, VERDICT_SHOWN, "shown" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct paper_claim *const all[] = {
-            &up,     &down,   &near,  &none, &within, &apart,
-            &spread, &layers, &close, &over, &third,  &curve
-        };
-        struct paper_claim list[13] = { 0 };
+        const struct paper_claim *const all[] = { &up,    &down,   &near,   &none,  &within,
+                                                  &apart, &spread, &layers, &close, &over,
+                                                  &third, &curve,  &percent };
+        struct paper_claim list[14] = { 0 };
         struct csv told = { 0 };
         struct buf words = { 0 };
-        for (int k = 0, n = 0; k < 12; k++)
+        for (int k = 0, n = 0; k < 13; k++)
             if (cases[i].claims >> k & 1) list[n++] = *all[k];
         char *compared = xasprintf("%s%s", head, cases[i].compared);
         assert_int_equal(judge(list, compared, NULL, &told), cases[i].verdict);
