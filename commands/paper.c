@@ -29,6 +29,7 @@
 #include "core/data/dataset.h"
 #include "core/eval/score_plan.h"
 #include "core/papers/paper.h"
+#include "core/sets/set.h"
 #include "core/sets/source.h"
 #include "core/train/forecast.h"
 #include "sessions/jobs.h"
@@ -267,6 +268,17 @@ static void name_unused(const struct plan *p)
     free(text);
 }
 
+// Checks that a file of --data can be read, or the file of SET:FILE, a value of train.validation.
+static int check_data(const char *text, struct err *err)
+{
+    const char *colon = strchr(text, ':');
+    if (!colon || access(text, R_OK) == 0) return dataset_check(text, err);
+    char *set = xstrndup(text, strcspn(text, "/:"));
+    const int status = eval_set_need(set, err) ? eval_set_check(colon + 1, NULL, err) : -1;
+    free(set);
+    return status;
+}
+
 // Checks the paths, which the plan's commands do not quote, and that the data can be read.
 static int check_words(const struct plan *p, const char *model, const char *const data[3],
                        struct err *err)
@@ -279,7 +291,7 @@ static int check_words(const struct plan *p, const char *model, const char *cons
                            "make a link without them",
                            words[i]);
     for (size_t i = 2; i < sizeof words / sizeof *words; i++)
-        if (words[i] && !p->asked->demo && dataset_check(words[i], err) < 0)
+        if (words[i] && !p->asked->demo && check_data(words[i], err) < 0)
             return err_in(err, "--data");
     return 0;
 }

@@ -58,6 +58,14 @@ lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $w
 same "training runs" "$(costs)" "blank 16 default-1 48 text-1 48"
 lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/dry8 --dry"
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
+# A third file that chooses the rates: an evaluation set.
+printf 'index\tquestion\tanswer\timage_path\n1\tIs it?\tyes\tx.png\n' >"$work/POPE.tsv"
+for validation in nope:$work/POPE.tsv pope:$work/none.tsv pope:$work/POPE.tsv; do
+    lines "/paper layernorm table1 --model $work/none --data $work/sets/own.json,$work/sets/own.json,$validation --sets $work/sets --out $work/dry12 --dry"
+    check_has "rates chosen by $validation" 'select(.event=="error").message' \
+        "$(case $validation in nope*) echo "no evaluation set 'nope'" ;; *none*) echo "$work/none.tsv" ;; *) echo "no folder '$work/none'" ;; esac)"
+done
+
 # Readings: a plan for each; one that changes no training shares the default's folder of trainings.
 lines "/paper ira figure5 --demo --model $work/tiny --steps 2 --limit 1 --out $work/dry11 --readings --dry"
 same "the plans of the readings" "$(cd "$work/dry11" && find . -name plan.vlmsh | LC_ALL=C sort | paste -sd' ')" \
