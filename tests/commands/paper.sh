@@ -66,7 +66,7 @@ for validation in nope:$work/POPE.tsv pope:$work/none.tsv pope:$work/POPE.tsv; d
         "$(case $validation in nope*) echo "no evaluation set 'nope'" ;; *none*) echo "$work/none.tsv" ;; *) echo "no folder '$work/none'" ;; esac)"
 done
 
-# Readings: a plan for each; one that changes no training shares the default's folder of trainings.
+# Readings: a plan for each; one that changes no training shares the folder of the default.
 lines "/paper ira figure5 --demo --model $work/tiny --steps 2 --limit 1 --out $work/dry11 --readings --dry"
 same "the plans of the readings" "$(cd "$work/dry11" && find . -name plan.vlmsh | LC_ALL=C sort | paste -sd' ')" \
     "$(printf './%s/plan.vlmsh ' ira-figure5-dice ira-figure5 reading-{entropy,kl,layers,token-loss}/ira-figure5 | sed 's/ $//')"
