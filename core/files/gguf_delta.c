@@ -94,7 +94,8 @@ void gguf_delta_read(struct gguf_config *c)
     cJSON_AddNumberToObject(c->to, "num_hidden_layers", (double)layers);
     cJSON_AddNumberToObject(c->to, "linear_num_key_heads", (double)key_heads);
     cJSON_AddNumberToObject(c->to, "linear_num_value_heads", (double)heads);
-    cJSON_AddNumberToObject(c->to, "linear_value_head_dim", (double)(values / heads));
+    const int64_t width = values / heads;
+    cJSON_AddNumberToObject(c->to, "linear_value_head_dim", (double)width);
     cJSON_AddBoolToObject(c->to, GGUF_ALTERNATE, heads != key_heads);
     read_types(c, layers);
     read_rotary(c);

@@ -177,10 +177,9 @@ static int take(void *state, const struct site *site, const struct site_args *ar
 // Adds a row of the table, and the maps of a layer and part.
 static void put_part(const struct state *s, struct results *r, double *v, int layer, int64_t part)
 {
-    const int64_t n = s->env->sequence->n;
+    const int64_t n = s->env->sequence->n, queries = s->env->queries / s->parts;
     const double *sum = s->sum[layer] + part * n;
-    const double count =
-        (double)s->env->model->decoder.config.delta.heads * (double)(s->env->queries / s->parts);
+    const double count = (double)s->env->model->decoder.config.delta.heads * (double)queries;
     float *map = probe_values(s->env, 1);
     double all = 0, pictures = 0;
     int64_t most = 0;
