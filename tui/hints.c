@@ -42,13 +42,14 @@ bool hint_key(const struct canvas *c, int x, int y, char name[32])
 {
     for (int i = c->hint_count; i-- > 0;) {
         struct area a = c->hints[i];
-        char row[ROW + 2]; // ends with two spaces; '\n' where a cell is not ASCII, as in frames
+        char row[ROW + 2]; // ends with two spaces; '\n' in frames; '.' for other symbols
         if (a.width > ROW) a.width = ROW;
         if (y != a.y || x < a.x || x >= a.x + a.width) continue;
         for (int k = 0; k < a.width; k++) {
             const struct cell *cell = canvas_at(c, a.x + k, a.y);
             const bool plain = cell && cell->code >= ' ' && cell->code < 0x7f;
-            row[k] = plain ? (char)cell->code : '\n';
+            const bool frame = !cell || (cell->code >= 0x2500 && cell->code < 0x2580);
+            row[k] = plain ? (char)cell->code : frame ? '\n' : '.';
         }
         row[a.width] = row[a.width + 1] = ' ';
 

@@ -1,4 +1,4 @@
-// tui/layout.c -- the panels and the layouts, as tables.
+// tui/layout.c -- the panels and the layouts, as tables; docs/screens/ has sketches of the screen.
 #include "tui/layout.h"
 
 #include <stddef.h>
@@ -41,7 +41,7 @@ static const struct node chat[] = { { .split = LEAF, .panel = PANEL_chat } };
 static const struct node workbench[] = {
     { BESIDE, 0, 58, 1, 2 },
     { LEAF, PANEL_chat, 0, 0, 0 },
-    { BELOW, 0, 45, 3, 4 },
+    { BELOW, 0, 55, 3, 4 },
     { LEAF, PANEL_image, 0, 0, 0 },
     { BELOW, 0, 60, 5, 6 },
     { LEAF, PANEL_settings, 0, 0, 0 },

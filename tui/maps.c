@@ -85,17 +85,27 @@ static int token_count(const struct view *v)
 
 // --- requests ------------------------------------------------------------------------------------
 
-// Requests the map of the token w->token, or the maps of all tokens.
+// Returns whether the command of this kind measures all layers at once, over the picture.
+static bool spans_layers(const struct result_kind *k)
+{
+    return over_picture(k) && (k->each & EACH_LAYER) && !(k->each & EACH_ALONE);
+}
+
+// Requests the map of the token w->token, or the maps of all tokens. If the strip of layers is
+// shown, requests one token's maps of all layers: they cost the same pass.
 static void ask(struct view *v, const struct map_id *w, bool each)
 {
+    const bool all = v->image.strip.height > 0 && !each && spans_layers(kind_at(w->kind));
     const char *command;
     const struct result_kind *k = result_map_kind(w->kind, &command);
     struct buf b = { 0 };
     buf_printf(&b, "/%s", command);
     if (over_picture(k)) buf_printf(&b, " --picture %d", w->picture);
-    if (k->each & EACH_LAYER) buf_printf(&b, " --layer %d", w->layer);
+    if ((k->each & EACH_LAYER) && all) buf_puts(&b, " --layer all");
+    if ((k->each & EACH_LAYER) && !all) buf_printf(&b, " --layer %d", w->layer);
     if ((k->each & EACH_TOKEN) && each) buf_puts(&b, " --token each");
-    if ((k->each & EACH_TOKEN) && !each) buf_printf(&b, " --token %d", w->token);
+    if ((k->each & EACH_TOKEN) && !each && w->token < 0) buf_puts(&b, " --token answer");
+    if ((k->each & EACH_TOKEN) && !each && w->token >= 0) buf_printf(&b, " --token %d", w->token);
     if ((k->each & EACH_HEAD) && w->head >= 0) buf_printf(&b, " --head %d", w->head);
     if ((k->each & EACH_HEAD) && w->head < 0) buf_puts(&b, " --head mean");
     free(v->quiet);
@@ -202,6 +212,66 @@ void maps_last(struct view *v, int token)
     maps_go(v, token);
 }
 
+// --- the strip of layers -------------------------------------------------------------------------
+
+int maps_layer(const struct view *v, const struct map *now, int layer)
+{
+    const struct image_view *i = &v->image;
+    const int kind = kind_of(now);
+    for (size_t k = i->map_count; k-- > 0;) {
+        const struct map *m = &i->maps[k];
+        if (m->layer == layer && m->picture == now->picture && m->token == now->token &&
+            (m->head < 0 ? -1 : m->head) == (now->head < 0 ? -1 : now->head) && kind_of(m) == kind)
+            return (int)k;
+    }
+    return -1;
+}
+
+int maps_layers(const struct view *v, const struct map *now)
+{
+    const int kind = kind_of(now);
+    if (kind < 0 || now->layer < 0 || !v->snapshot || v->snapshot->layers < 2) return 0;
+    return spans_layers(kind_at(kind)) ? (int)v->snapshot->layers : 0;
+}
+
+void maps_go_layer(struct view *v, int layer)
+{
+    const struct map *now = view_map(v);
+    const int at = now ? maps_layer(v, now, layer) : -1;
+    if (at < 0) return;
+    v->image.map = at;
+    v->image.requested = id_of(v, now);
+    v->image.requested.layer = layer;
+    v->image.requesting = false;
+}
+
+static bool same_but_layer(const struct map_id *a, const struct map_id *b)
+{
+    return a->kind == b->kind && a->picture == b->picture && a->head == b->head &&
+           a->token == b->token;
+}
+
+void maps_fill(struct view *v)
+{
+    struct image_view *i = &v->image;
+    const struct map *now = view_map(v);
+    const int layers = now ? maps_layers(v, now) : 0;
+    if (!layers || v->busy || v->answering || i->requesting || i->playing || v->quiet) return;
+    const struct map_id w = id_of(v, now);
+    const struct result_kind *k = kind_at(w.kind);
+    const int tokens = token_count(v);
+    const bool answered = tokens && w.token < tokens; // else it belongs to a row of the prompt
+    if (((k->each & EACH_TOKEN) && !answered) || (i->filled_once && same_but_layer(&i->filled, &w)))
+        return;
+    i->filled = w;
+    i->filled_once = true;
+    for (int l = 0; l < layers; l++)
+        if (maps_layer(v, now, l) < 0 && (!k->has || k->has(v->settings, layers, l))) {
+            ask(v, &w, false);
+            return;
+        }
+}
+
 // --- attention of tokens to a part of the picture ------------------------------------------------
 
 // Returns the map's mean over the patches that the box touches.
@@ -293,7 +363,7 @@ static bool is_quick(const struct map *m)
 void maps_forget(struct view *v)
 {
     image_drop_maps(&v->image, is_quick);
-    v->image.requesting = v->image.boxed = v->image.playing = false;
+    v->image.requesting = v->image.boxed = v->image.playing = v->image.filled_once = false;
 }
 
 // --- from a part of the picture to the answer ----------------------------------------------------

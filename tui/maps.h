@@ -15,7 +15,14 @@ enum axis { AXIS_TOKEN, AXIS_LAYER, AXIS_HEAD };
 // requested map is being computed, further steps start from that map.
 void maps_step(struct view *v, enum axis axis, int direction);
 void maps_go(struct view *v, int token); // to the map of that token
-void maps_kind(struct view *v);          // to the next kind of map of the same layer and token
+// Returns the index of the map of another layer that agrees with `now`; -1: none.
+int maps_layer(const struct view *v, const struct map *now, int layer);
+// Returns the number of layers that have a map of this kind, shown as a strip; 0: no strip.
+int maps_layers(const struct view *v, const struct map *now);
+void maps_go_layer(struct view *v, int layer); // to the map of that layer
+// Requests the missing maps of the other layers, once for each token, head and kind.
+void maps_fill(struct view *v);
+void maps_kind(struct view *v); // to the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
 bool maps_steps(const struct map *m);      // whether the step keys apply to this kind of map

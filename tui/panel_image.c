@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/draw/ramp.h"
 #include "core/probes/results.h"
+#include "tui/chips.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 
@@ -188,10 +189,49 @@ void map_draw(const struct view *v, const struct image_view *maps, const struct 
     draw_legend(v, c, area, NULL, m);
 }
 
+// Draws the maps of as many layers as fit, with the current one in the middle and framed. Returns
+// the number of lines.
+static int draw_strip(struct view *v, struct canvas *c, struct area area, const struct map *m)
+{
+    enum { TALL = 28, LEAST = 14 };
+    struct image_view *i = &v->image;
+    const int lines = area.height >= TALL ? 4 : 2, wide = 2 * lines;
+    const int layers = area.height >= LEAST ? maps_layers(v, m) : 0;
+    int count = (area.width - 1) / (wide + 1);
+    if (count > layers) count = layers;
+    if (count < 2) return 0;
+    int first = m->layer - count / 2;
+    first = first < 0 ? 0 : first > layers - count ? layers - count : first;
+    i->strip = (struct area){ area.x, area.y + area.height - lines - 1, area.width, lines + 1 };
+    i->strip_first = first;
+    i->strip_wide = wide + 1;
+    struct painter *painter = c->painter;
+    c->painter = NULL; // too small for pictures of the terminal
+    for (int k = 0; k < count; k++) {
+        const int layer = first + k, at = maps_layer(v, m, layer), x = k * (wide + 1);
+        struct drawing d = { .bare = true };
+        add_tiles(v, i, layer == m->layer ? m : at >= 0 ? &i->maps[at] : NULL, &d);
+        if (d.map_count)
+            drawing_show(&d, c, (struct area){ i->strip.x + x + 1, i->strip.y, wide, lines });
+        canvas_printf(c, i->strip, x + 1 + (wide - 1) / 2 - (layer > 99), lines,
+                      layer == m->layer ? STYLE_FOCUS : STYLE_DIM, "%d", layer);
+        for (int y = 0; layer == m->layer && y < lines; y++) {
+            canvas_text(c, i->strip, x, y, STYLE_FOCUS, c->ascii ? "|" : "│");
+            canvas_text(c, i->strip, x + wide + 1, y, STYLE_FOCUS, c->ascii ? "|" : "│");
+        }
+    }
+    c->painter = painter;
+    return lines + 1;
+}
+
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
     const struct map *m = view_map(v);
     const struct preview *p = view_picture(v);
+    area.height -= chips_draw(v, c, area, area.height >= 18 ? 2 : area.height >= 8);
+    v->image.strip.height = 0;
+    if (m) area.height -= draw_strip(v, c, area, m);
+    if (v->image.strip.height) maps_fill(v);
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
     if (!(p && p->image.pixels) && !m) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");
@@ -397,6 +437,10 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     const bool on = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
     if (button == 5) step(v, AXIS_TOKEN, 1, false);
+    const struct area strip = i->strip;
+    if (button == 1 && strip.height && line >= strip.y && line < strip.y + strip.height &&
+        view_map(v))
+        maps_go_layer(v, i->strip_first + (column - strip.x) / i->strip_wide);
     if (button == 1 && on && (view_map(v) || (i->commanding && view_picture(v)))) {
         i->press_x = column;
         i->press_y = line;

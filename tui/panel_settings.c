@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/reference.h"
+#include "core/methods/method.h"
 #include "tui/controls.h"
 #include "tui/panel.h"
 #include "tui/text.h"
@@ -19,21 +20,41 @@ static bool same_group(const char *a, const char *b)
     return n == group_length(b) && !memcmp(a, b, n);
 }
 
-// Returns the shown row with this index; NULL past the last.
-static const struct setting *row_at(const struct view *v, int index)
+// The settings of methods that are on come first, those of sampling last.
+enum rank { RANK_METHOD, RANK_OTHER, RANK_SAMPLE, RANKS };
+
+static enum rank rank_of(const struct view *v, const struct setting *row)
 {
-    const struct setting *row;
-    if (!v->set.changed_only) return settings_shown(index);
-    for (int i = 0; (row = settings_shown(i)); i++)
-        if (settings_changed(v->settings, row->key) && !index--) return row;
-    return NULL;
+    const struct method *m = method_of(row->key);
+    if (m && method_on(m, v->settings)) return RANK_METHOD;
+    return setting_in(row, "sample") ? RANK_SAMPLE : RANK_OTHER;
 }
 
-static int count_rows(const struct view *v)
+// Lists the shown rows. The selection stays on its row; if the order changes while the panel is not
+// in use, the list returns to its first row.
+static void list_rows(struct view *v, bool focused)
 {
-    int count = 0;
-    while (row_at(v, count)) count++;
-    return count;
+    struct settings_view *s = &v->set;
+    const struct setting *row, *first = s->count ? s->rows[0] : NULL;
+    const struct setting *selected = s->selected < s->count ? s->rows[s->selected] : NULL;
+    s->count = 0;
+    for (enum rank rank = RANK_METHOD; rank < RANKS; rank++)
+        for (int i = 0; (row = settings_shown(i)); i++) {
+            if (s->changed_only && !settings_changed(v->settings, row->key)) continue;
+            if (rank_of(v, row) != rank) continue;
+            s->rows = xreallocarray(s->rows, (size_t)s->count + 1, sizeof *s->rows);
+            s->rows[s->count++] = row;
+        }
+    if (!focused && s->count && s->rows[0] != first) s->selected = s->top = 0;
+    for (int i = 0; focused && i < s->count; i++)
+        if (s->rows[i] == selected) s->selected = i;
+    if (s->selected >= s->count) s->selected = s->count ? s->count - 1 : 0;
+}
+
+// Returns the listed row with this index; NULL past the last.
+static const struct setting *row_at(const struct view *v, int index)
+{
+    return index < v->set.count ? v->set.rows[index] : NULL;
 }
 
 // --- drawing -------------------------------------------------------------------------------------
@@ -115,9 +136,10 @@ static void draw_help(struct canvas *c, struct area area, const struct setting *
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
 {
+    list_rows(v, focused);
     struct settings_view *s = &v->set;
     const struct setting *row;
-    const int count = count_rows(v);
+    const int count = s->count;
     const int help = area.height > 10 ? 3 : area.height > 6 ? 2 : 0; // lines
     const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
@@ -125,7 +147,6 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_text(c, area, 0, 0, STYLE_DIM, "all settings are at their defaults (c: show all)");
         return;
     }
-    if (s->selected >= count) s->selected = count - 1;
     const int line = line_of(v, s->selected), last = line_of(v, count - 1);
     if (line - 1 < s->top) s->top = line > 0 ? line - 1 : 0;
     if (line >= s->top + rows.height) s->top = line - rows.height + 1;
@@ -164,7 +185,7 @@ static void toggle(struct view *v, const struct setting *row)
 static void move_group(struct view *v, int by)
 {
     const struct setting *row = row_at(v, v->set.selected);
-    const int count = count_rows(v);
+    const int count = v->set.count;
     int at = v->set.selected;
     if (by > 0)
         while (at + 1 < count && same_group(row_at(v, at)->key, row->key)) at++;
@@ -178,8 +199,7 @@ static void move_group(struct view *v, int by)
 static unsigned act(struct view *v, const char *action)
 {
     struct settings_view *s = &v->set;
-    const int last = count_rows(v) - 1;
-    if (s->selected > last) s->selected = last < 0 ? 0 : last;
+    const int last = s->count - 1;
     const struct setting *row = row_at(v, s->selected);
     if (position_move(action, &s->selected, last, s->height)) return PANEL_DONE;
     if (!strcmp(action, "group-back"))
@@ -222,7 +242,7 @@ static void type(struct view *v, const struct key *key)
 static void click(struct view *v, struct area area, int x, int y, int button)
 {
     struct settings_view *s = &v->set;
-    const int count = count_rows(v), line = y + s->top;
+    const int count = s->count, line = y + s->top;
     const bool inside = button == 1 && s->selected < count && line_of(v, s->selected) == line;
     if (inside && s->editing) button = 0;
     if (button) s->editing = false; // the field belongs to the previously selected row

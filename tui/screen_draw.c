@@ -138,6 +138,7 @@ void screen_draw(struct screen *s, struct canvas *c)
     const int height = input_height(s, c), bottom = c->lines - height - 1;
     const struct area panels = screen_panels_area(s, c);
     canvas_clear(c);
+    s->view->image.strip.height = 0;
     s->view->waiting = s->worker ? worker_waiting(s->worker) : 0;
 
     const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
@@ -175,6 +176,7 @@ void screen_show(struct screen *s)
     screen_draw(s, &s->canvas);
     atomic_store(&s->text_columns, s->view->chat.width);
     terminal_show(s->terminal, &s->canvas, theme_find(view_setting(s->view, "screen.theme")));
+    if (s->worker) screen_apply(s); // panels may have found that maps are missing
     s->dirty = false;
     s->drawn = clock_seconds();
 }

@@ -8,6 +8,8 @@
 #include "core/base/file_in.h"
 #include "core/base/hash.h"
 #include "core/engine/device.h"
+#include "core/engine/presets.h"
+#include "core/methods/forecast.h"
 #include "core/methods/method.h"
 #include "core/picture/boxes.h"
 #include "core/picture/resize.h"
@@ -16,10 +18,45 @@
 
 enum { PREVIEW_SIDE = 768 };
 
+// Returns the settings after the method's key was pressed; NULL if they would be refused.
+static struct settings *toggled(struct engine *e, const struct method *m, bool on)
+{
+    struct preset_values v = { 0 };
+    preset_add(&v, m->toggle.key, on ? m->toggle.off : m->toggle.on);
+    preset_fit(&v, engine_model(e), engine_settings(e), false);
+    struct settings *s = engine_propose(e, v.list, v.count, NULL);
+    preset_values_release(&v);
+    return s;
+}
+
+static void take_methods(struct snapshot *s, struct engine *e)
+{
+    const struct method *m;
+    struct forecast now, then;
+    const int64_t prompt = s->context.text + s->context.visual + s->context.waiting_visual;
+    const bool known =
+        s->counted && prompt > 0 && engine_forecast(e, s->settings, &s->context, &now, NULL) == 0;
+    for (int i = 0; (m = method_shown(i)); i++) {
+        struct method_state *to = &s->methods[s->method_count++];
+        to->method = m;
+        to->default_layer = m->default_layer ? m->default_layer(engine_model(e)) : -1;
+        if (!m->toggle.on) continue;
+        const bool on = method_on(m, s->settings);
+        struct settings *other = toggled(e, m, on);
+        struct buf b = { 0 };
+        m->badge(&b, on || !other ? s->settings : other, to->default_layer);
+        to->badge = buf_take(&b);
+        to->possible = other != NULL;
+        to->known = known && other && engine_forecast(e, other, &s->context, &then, NULL) == 0;
+        if (to->known) to->tokens = then.visual - now.visual, to->flops = then.flops / now.flops;
+        settings_free(other);
+    }
+}
+
 struct snapshot *snapshot_make(const struct shell *shell)
 {
     struct snapshot *s = xcalloc(1, sizeof *s);
-    const struct engine *e = shell->engine;
+    struct engine *e = shell->engine;
     const struct model *m = engine_model(e);
     struct event_info info;
     uint64_t resident; // kilobytes
@@ -35,11 +72,9 @@ struct snapshot *snapshot_make(const struct shell *shell)
     s->model = text_last_part(engine_model_name(e));
     s->layers = info.layers;
     s->heads = info.heads;
-    const struct method *method;
-    for (int i = 0; (method = method_shown(i)); i++)
-        s->default_layer[i] = method->default_layer ? method->default_layer(m) : -1;
     s->has_vision = engine_has_vision(e);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
+    take_methods(s, e);
     return s;
 }
 
@@ -51,6 +86,7 @@ void snapshot_free(void *snapshot)
     free(s->device);
     free(s->session);
     settings_free(s->settings);
+    for (int i = 0; i < s->method_count; i++) free(s->methods[i].badge);
     free(s);
 }
 

@@ -10,11 +10,23 @@
 #include "core/picture/image.h"
 #include "tui/screen_events.h"
 
+// A method, and what its key would change in the next prompt.
+struct method_state {
+    const struct method *method;
+    int default_layer; // -1: none
+    char *badge;       // while it is on, also if it is off now
+    bool possible;     // its key is not refused
+    bool known;        // the changes are known
+    double tokens;     // visual tokens that the last layer would compute, less those now
+    double flops;      // FLOPs of the prompt, divided by those now
+};
+
 struct snapshot {
     char *model; // last part of the model's path; NULL: no model is loaded
     char *device, *session;
     int64_t layers, heads;
-    int default_layer[METHODS_MAX]; // of each method, in the order of method_shown; -1: none
+    struct method_state methods[METHODS_MAX]; // in the order of method_shown
+    int method_count;
     bool has_vision;
     struct settings *settings;
     bool counted; // `context` is valid

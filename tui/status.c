@@ -22,7 +22,9 @@ static int draw_badges(const struct view *v, struct canvas *c, struct area area,
         struct buf b = { 0 };
         if (!method_on(m, v->settings)) continue;
         m->badge(&b, v->settings,
-                 v->snapshot && v->snapshot->model ? v->snapshot->default_layer[i] : -1);
+                 v->snapshot && i < v->snapshot->method_count
+                     ? v->snapshot->methods[i].default_layer
+                     : -1);
         x = draw_badge(c, area, x, b.data);
         buf_release(&b);
     }

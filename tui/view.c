@@ -60,6 +60,7 @@ void view_free(struct view *v)
     compare_release(&v->compare);
     changed_release(&v->changed);
     buf_release(&v->set.edit);
+    free(v->set.rows);
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
     list_release(&v->list);

@@ -87,7 +87,11 @@ struct image_view {
     int map; // index of the chosen map; -1: the newest
     enum map_mode mode;
     bool smooth;
-    struct area map_area; // cells of the map as drawn last
+    struct area map_area;        // cells of the map as drawn last
+    struct area strip;           // of the small maps of layers as drawn last; height 0: none
+    int strip_first, strip_wide; // first layer drawn; columns of a layer
+    struct map_id filled;        // maps of all layers that were requested last
+    bool filled_once;
     struct map_id requested;
     bool requesting; // the requested map is being computed
     // Attention of tokens to a box on the picture, in maps with the kind, picture, layer and head
@@ -133,6 +137,8 @@ struct changed_view {
 // --- settings, tables, jobs ----------------------------------------------------------------------
 
 struct settings_view {
+    const struct setting **rows; // [count] in the order in which they are listed
+    int count;
     int selected, top;
     bool editing, changed_only;
     struct buf edit;

@@ -8,6 +8,7 @@
 #include "core/base/file_in.h"
 #include "core/base/text.h"
 #include "core/engine/engine_parts.h"
+#include "core/methods/forecast.h"
 #include "core/picture/source.h"
 #include "core/talk/answer.h"
 
@@ -452,6 +453,13 @@ int engine_boxes(const struct engine *e, const struct box_style **style, struct 
 int64_t engine_limit(const struct engine *e)
 {
     return conversation_limit(e->conversation.model, e->settings);
+}
+
+int engine_forecast(const struct engine *e, const struct settings *s,
+                    const struct engine_context *context, struct forecast *f, struct err *err)
+{
+    const struct method_env env = engine_env(e, s);
+    return methods_forecast(&env, context->text, context->visual + context->waiting_visual, f, err);
 }
 
 int engine_context(struct engine *e, struct engine_context *context, struct err *err)

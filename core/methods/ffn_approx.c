@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/methods/calibration.h"
+#include "core/methods/forecast.h"
 #include "core/methods/kit.h"
 
 static const char *const forms[] = { "off", "hadamard", "skip", NULL };
@@ -253,6 +254,23 @@ static double ffn_flops(const struct settings *s, const struct decoder_config *c
     return site == SITE_FFN && settings_is(s, "ffn.approx", "hadamard") ? (double)c->hidden : 0;
 }
 
+static int ffn_forecast(const struct method_env *env, struct forecast_rows *rows, struct err *err)
+{
+    const int layers = env->model->decoder.config.layers;
+    bool *chosen = xcalloc((size_t)layers, sizeof *chosen), of[2];
+    float *alpha[2];
+    const int status = ffn_read(env, chosen, alpha, err);
+    read_tokens(env->settings, of);
+    for (int l = 0; l < layers; l++) {
+        if (chosen[l] && of[0]) rows[l].ffn_visual = 0;
+        if (chosen[l] && of[1]) rows[l].ffn_text = 0;
+    }
+    free(chosen);
+    free(alpha[0]);
+    free(alpha[1]);
+    return status;
+}
+
 static void ffn_badge(struct buf *b, const struct settings *s, int layer)
 {
     buf_printf(b, "FFN %s", settings_text(s, "ffn.layers"));
@@ -269,6 +287,7 @@ const struct method method_ffn_approx = {
     .fit = { "ffn.calibration", "methods/ffn.safetensors" },
     .replaces = true,
     .badge = ffn_badge,
+    .forecast = ffn_forecast,
     .check = ffn_check,
     .without_effect = ffn_without_effect,
     .start = ffn_start,

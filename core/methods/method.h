@@ -28,6 +28,7 @@
 
 struct buf;
 struct decoder_config;
+struct forecast_rows;
 struct graph;
 struct hooks;
 struct sequence;
@@ -144,6 +145,10 @@ struct method {
     // does nothing; NULL: counted as 0 everywhere.
     double (*flops)(const struct settings *s, const struct decoder_config *c,
                     const struct site *site, const struct site_args *args, bool visual);
+    // Removes from `rows` [L] (core/methods/forecast.h) the rows and FFNs that the method omits
+    // while it is on; env->settings have passed `check`. -1 if that depends on the picture. NULL:
+    // none.
+    int (*forecast)(const struct method_env *env, struct forecast_rows *rows, struct err *err);
     // The tensors it learns, by index, in the shape of that layer if the name contains ".K."; false
     // past the last one, or if this model or layer does not use the method. NULL: it learns
     // nothing.

@@ -480,6 +480,7 @@ const struct method method_prune = {
     .press = "Alt-2",
     .replaces = true,
     .badge = prune_badge,
+    .forecast = prune_forecast,
     .default_layer = prune_auto_layer,
     .possible = prune_possible,
     .check = prune_check,

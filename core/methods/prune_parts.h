@@ -42,6 +42,7 @@ int prune_possible(const struct settings *s, struct err *err);
 int prune_check(const struct method_env *env, struct err *err);
 int prune_agree(const struct method_env *env, struct err *err);
 bool prune_without_effect(const struct method_env *env, struct err *why);
+int prune_forecast(const struct method_env *env, struct forecast_rows *rows, struct err *err);
 void prune_badge(struct buf *b, const struct settings *s, int layer);
 
 // --- lists of keys -------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 // core/methods/prune_settings.c -- the settings of pruning: which values are possible, alone,
 // together and with a model.
+#include "core/methods/forecast.h"
 #include "core/methods/phases.h"
 #include "core/methods/prune_parts.h"
 
@@ -232,6 +233,28 @@ bool prune_without_effect(const struct method_env *env, struct err *why)
     free(layer);
     free(keep);
     return last || blind || all;
+}
+
+// In dynamic mode all rows are computed, and only see fewer keys.
+int prune_forecast(const struct method_env *env, struct forecast_rows *rows, struct err *err)
+{
+    const int layers = env->model->decoder.config.layers;
+    const int64_t visual = (int64_t)rows[0].visual;
+    const bool dynamic = settings_is(env->settings, "prune.mode", "dynamic");
+    if (prune_names_tokens(prune_kind_of(env->settings)))
+        return err_set(err, "prune.score %s keeps tokens that depend on the picture",
+                       settings_text(env->settings, "prune.score"));
+    int *layer = xcalloc((size_t)layers, sizeof *layer);
+    size_t shares;
+    double *keep = settings_reals(env->settings, "prune.keep", &shares);
+    const int stages = prune_read_layers(env, layer, err);
+    const int status = stages < 0 ? -1 : prune_check_stages(stages, shares, err);
+    for (int i = 0; status == 0 && !dynamic && i < stages; i++)
+        for (int l = layer[i] + 1; l < layers; l++)
+            rows[l].visual = rows[l].ffn_visual = (double)prune_count(keep[i], visual);
+    free(layer);
+    free(keep);
+    return status;
 }
 
 // The badge names CAPA only if the score is CAPA's, contribution.

@@ -162,7 +162,8 @@ static int contribution_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind contribution_results[] = {
-    { "contribution", "attention contribution", .map = true, .each = EACH_LAYER | EACH_TOKEN },
+    { "contribution", "attention contribution", .map = true,
+      .each = EACH_LAYER | EACH_TOKEN | EACH_ALONE },
     { 0 },
 };
 

@@ -60,7 +60,8 @@ struct result_kind {
     const char *live; // name of its maps during an answer; NULL: none
 };
 
-enum { EACH_LAYER = 1, EACH_HEAD = 2, EACH_TOKEN = 4 };
+// EACH_ALONE: the command measures one layer at a time.
+enum { EACH_LAYER = 1, EACH_HEAD = 2, EACH_TOKEN = 4, EACH_ALONE = 8 };
 
 struct result_row {
     char *key;

@@ -148,7 +148,7 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind sinks_results[] = {
-    { "sinks.phi", "phi", .map = true, .each = EACH_LAYER },
+    { "sinks.phi", "phi", .map = true, .each = EACH_LAYER | EACH_ALONE },
     { "sinks.tokens", "largest normalised value in the sink dimensions", .columns = "phi" },
     { "sinks.tokens", "attention contribution", .columns = "C" },
     { 0 },

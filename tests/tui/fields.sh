@@ -13,6 +13,7 @@ paste() { # TEXT
 # Only the first line of a paste goes into the field. Other keys leave the field open.
 keys F4
 wait_for 'Esc: back  Up Down: choose'
+keys End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
 keys Enter C-u
 wait_for 'Esc: cancel  Enter: accept' 'the frame does not name the keys of the field'

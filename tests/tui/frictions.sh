@@ -12,7 +12,7 @@ start() { # COLUMNS LINES [ARGUMENT...]
 
 start 120 36
 # Messages of a panel's keys appear on the status line, not in the conversation.
-keys F4
+keys F4 End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
 keys Down Enter BSpace 7 Enter
 wait_for '^ sample.top_k = 7' 'a panel key is not reported on the status line'
@@ -92,7 +92,7 @@ line 'a slow question'
 wait_for 'cpu [-|/\\] ' # the answer runs
 sleep 1
 keys M-1
-wait_for ' NORM '
+wait_for 'cpu .* NORM '
 # Ctrl-C names the lines it dropped.
 line '/get sample.seed'
 line '/wait'
@@ -135,7 +135,7 @@ keys Escape; sleep 0.2
 line 'another slow question'
 wait_for 'cpu [-|/\\] ' # the answer runs
 sleep 1
-keys F4
+keys F4 End Left Right Down
 wait_for 'sample.top_k: 0'
 keys Up
 wait_for 'sample.temperature: 0..100'
@@ -222,7 +222,7 @@ line '/reset all'
 keys F4 c
 wait_for 'all settings are at their defaults'
 keys PageDown c
-wait_for 'sample.temperature: 0..100'
+wait_for 'chat.template: '
 keys Escape; sleep 0.2
 line /quit
 wait_for 'shell> *$'

@@ -50,7 +50,7 @@ for kind in "kitty", "iterm", "sixel":
     x, y, columns, lines, pixels, name = t.pictures[0]
     near = 6 if kind == "sixel" else 0
     check(equal(pixels, near) > 0.97, "%s: the picture's pixels: %.3f" % (kind, equal(pixels, near)))
-    check((columns, lines) == (24, 12), "%s: it fills the panel's height" % kind)
+    check((columns, lines) == (26, 13), "%s: it fills the panel's height" % kind)
 
     # A map over the picture leaves it visible; `o` steps through the ways to show them.
     t.type("What is in the picture?\r")

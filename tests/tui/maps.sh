@@ -14,6 +14,19 @@ wait_for '12 tokens'
 keys F3
 wait_for ' layer 4 token 11' # live, or measured for an answer too fast for a map of each token
 
+# The strip under the picture has a map of each layer; a click on one chooses its layer.
+wait_for ' 0    1    2    3    4    5    6    7 '
+wait_for '▀▀▀▀ ▀▀▀▀ ▀▀▀▀ ▀▀▀▀│▀▀▀▀│▀▀▀▀ ▀▀▀▀ ▀▀▀▀' 'the strip has not all layers'
+click() { tmux send-keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "${3:-$1}" "${4:-$2}")"; }
+layer() { # NUMBER
+    at=$(tmux capture-pane -p | awk '/ 0    1    2    3 /{print NR}')
+    click $((83 + 5 * $1)) "$at"
+}
+layer 6
+wait_for 'layer 6 token 11'
+layer 4
+wait_for 'layer 4 token 11'
+
 # Layers and heads change immediately; of fast key presses, all count.
 keys Up
 wait_for 'attention layer 5 token 11'
@@ -60,7 +73,6 @@ wait_for 'attention layer 2 token 2'
 keys Left
 
 # A click on a word, a click on the picture. (Mouse sequences, as the terminal sends them.)
-click() { tmux send-keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "${3:-$1}" "${4:-$2}")"; }
 row=$(tmux capture-pane -p | grep -n 'a green diamond, a green letter' | head -1 | cut -d: -f1)
 click 30 "$row"
 wait_for 'attention layer 2 token 6'

@@ -74,7 +74,7 @@ static void test_other_keys(void **state)
     }
     press(v, "Enter");
     assert_false(panel()->typing(v));
-    char *wanted = xasprintf("/set %s 7", settings_row(0)->key);
+    char *wanted = xasprintf("/set %s 7", v->set.rows[0]->key);
     assert_string_equal(v->run, wanted);
     free(wanted);
     view_free(v);
@@ -101,7 +101,8 @@ static void test_long_value(void **state)
 static void test_default_cut(void **state)
 {
     struct view *v = view_new();
-    const struct setting *row = settings_row(0);
+    free(drawn(v, WIDTH));
+    const struct setting *row = v->set.rows[0];
     char *allowed = setting_allowed(row);
     char *head = xasprintf("%s: %s", row->key, allowed),
          *all = xasprintf("%s  [%s]", head, row->def);
@@ -113,13 +114,27 @@ static void test_default_cut(void **state)
     view_free(v);
 }
 
+// The settings of methods that are on come first, those of sampling last.
+static void test_order(void **state)
+{
+    struct view *v = view_new();
+    free(drawn(v, WIDTH));
+    assert_string_equal(v->set.rows[0]->key, "chat.template");
+    assert_true(setting_in(v->set.rows[v->set.count - 1], "sample"));
+    panel()->act(v, "down");
+    assert_int_equal(settings_set(v->settings, "ira.on", "on", NULL), 0);
+    free(drawn(v, WIDTH)); // in use: the selection stays on its row
+    assert_true(setting_in(v->set.rows[0], "ira"));
+    assert_string_equal(v->set.rows[v->set.selected]->key, "chat.date");
+    view_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_click_ends),
-        cmocka_unit_test(test_other_keys),
-        cmocka_unit_test(test_long_value),
-        cmocka_unit_test(test_default_cut),
+        cmocka_unit_test(test_click_ends), cmocka_unit_test(test_other_keys),
+        cmocka_unit_test(test_long_value), cmocka_unit_test(test_default_cut),
+        cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ wait_for 'token 0'
 keys Up
 wait_for 'attention layer 3 token 0'
 keys Down
-wait_for 'live layer 2 token 0'
+wait_for 'layer 2 token 0'
 keys Down
 wait_for 'attention layer 1 token 0'
 keys Escape; sleep 0.2
@@ -42,6 +42,7 @@ keys Escape; sleep 0.2
 # Settings through the panel, a user-defined key, and Alt-4 (which the model refuses with a
 # message).
 keys F4
+keys End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
 keys Down Enter
 keys BSpace; keys 5; keys Enter
@@ -55,7 +56,7 @@ keys C-t
 wait_for 'ira.gate = on'
 keys M-1
 wait_for 'norm.align = on'
-wait_for ' NORM '
+wait_for 'cpu .* NORM '
 wait_for 'stale'
 keys M-1
 wait_for 'norm.align = off'
@@ -72,18 +73,18 @@ wait_gone '\[1 picture\] vlmsh>' # the question has taken the picture
 wait_for 'tok/s'
 shown '⟨stopped⟩' && fail 'the answer stopped before the toggle'
 keys M-1
-wait_for ' NORM ' 'a setting is not changed in the middle of an answer'
+wait_for 'cpu .* NORM ' 'a setting is not changed in the middle of an answer'
 keys M-1
-wait_gone ' NORM '
+wait_gone 'cpu .* NORM '
 line '/align'
-wait_for ' NORM ' '/align waits for the end of the answer'
+wait_for 'cpu .* NORM ' '/align waits for the end of the answer'
 line '/capa'
 wait_for 'with ffn.approx=off: ' '/capa waits for the end of the answer'
 wait_for ' CAPA 25% @2 ' # not "auto"
 line '/baseline'
-wait_gone ' CAPA '
+wait_gone 'cpu .* CAPA '
 line '/preset load capa-prune'
-wait_for ' CAPA ' '/preset load waits for the end of the answer'
+wait_for 'cpu .* CAPA ' '/preset load waits for the end of the answer'
 line '/ira'
 wait_for 'not changed: .*ira'
 line '/preset list' # the line changes nothing, so it waits
@@ -95,7 +96,7 @@ wait_for 'stopped  '
 wait_for 'vlmsh> typed meanwhile' 'the typed text is lost'
 keys C-u
 line '/reset all'
-wait_gone ' NORM '
+wait_gone 'cpu .* NORM '
 line '/set sample.max_tokens 12'
 wait_for '= 12'
 

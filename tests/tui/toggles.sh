@@ -69,8 +69,7 @@ wait_for 'attention layer 5'
 
 # The methods are switched off again, one by one: the badge and the method's maps disappear.
 keys M-1 M-2 M-3 M-4
-wait_gone 'IRA'
-shown 'CAPA 25%\|NORM ' && fail 'a method stays on'
+wait_gone '●' 'a method stays on'
 keys Escape
 wait_gone 'o: view'
 line 'What is in the picture?'
