@@ -122,14 +122,17 @@ struct site_args {
     int64_t past;                    // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
-    const int32_t *keys;             // [P] sequence row of each key; NULL: key i is row i;
-                                     // like `rows`, valid until the pass ends
-    const int32_t *first, *end;      // HAS_KEYS: [N] row i sees keys first[i]..end[i]-1 (site_keys)
-    float scale;                     // HAS_KEYS: factor of the scores q k
-    const struct kv *kv;             // decoder: the cache before this pass; NULL: none
-    struct seen_keys seen;           // SITE_VALUES: methods may set the keys that rows see
-    bool prefill;                    // false while single tokens are generated
-    void *own;                       // extra arguments of a site that another file defines
+    // A method that replaces x by rows of earlier passes also sets h[0] [N,D] of its rows if layers
+    // have inputs of their own (core/model/layer_inputs.h); NULL: x has rows of this pass only.
+    struct tensor *embedded;
+    const int32_t *keys;        // [P] sequence row of each key; NULL: key i is row i;
+                                // like `rows`, valid until the pass ends
+    const int32_t *first, *end; // HAS_KEYS: [N] row i sees keys first[i]..end[i]-1 (site_keys)
+    float scale;                // HAS_KEYS: factor of the scores q k
+    const struct kv *kv;        // decoder: the cache before this pass; NULL: none
+    struct seen_keys seen;      // SITE_VALUES: methods may set the keys that rows see
+    bool prefill;               // false while single tokens are generated
+    void *own;                  // extra arguments of a site that another file defines
 };
 
 // Returns the sequence that the rows of a HAS_ROWS site belong to; a BUG at other sites.

@@ -52,6 +52,7 @@ static void prune_release(void *state)
     struct prune *p = state;
     prune_grams_forget(p);
     p->backend->release(p->residual.data);
+    p->backend->release(p->embedded.data);
     seen_lists_clear(&p->seen);
     seen_lists_clear(&p->next);
     free(p->layer);
@@ -109,14 +110,16 @@ static void prune_trim(void *state, int64_t rows)
     if (rows < p->residual_rows) p->residual_rows = rows;
     if (rows) return;
     p->backend->release(p->residual.data);
-    p->residual = (struct tensor){ 0 };
+    p->backend->release(p->embedded.data);
+    p->residual = p->embedded = (struct tensor){ 0 };
 }
 
-// The state that grows with the conversation is h[K+1] of all rows.
+// The state that grows with the conversation is h[K+1] of all rows, and h[0] where layers need it.
 static uint64_t prune_bytes(const void *state)
 {
     const struct prune *p = state;
-    return p->residual.data ? tensor_bytes(&p->residual) : 0;
+    const uint64_t embedded = p->embedded.data ? tensor_bytes(&p->embedded) : 0;
+    return embedded + (p->residual.data ? tensor_bytes(&p->residual) : 0);
 }
 
 // --- the sequence --------------------------------------------------------------------------------
@@ -130,18 +133,15 @@ static bool drops(const struct prune *p, int64_t visual)
     return false;
 }
 
-// True if some number of visual tokens would make a stage drop one.
-static bool may_drop(const struct prune *p)
+// True if h[0] of all rows must be stored: later layers have inputs of their own, which follow from
+// it.
+static bool needs_embedded(const struct prune *p)
 {
-    bool some = prune_names_tokens(p->kind);
-    for (int i = 0; i < p->stages; i++) some |= p->keep[i] < 1;
-    return some;
+    return p->model->decoder.config.layer_input && p->layer[0] != PRUNE_INPUT && !p->dynamic;
 }
 
-// A prefill can continue from cached rows whose h[K+1] is stored. Models whose layers have inputs
-// of their own (Gemma 4) start again at the first row if a stage may drop tokens, because these
-// inputs are not stored. In dynamic mode a prompt cannot reuse rows of an answer, because these
-// attended to selected tokens only.
+// A prefill can continue from cached rows whose h[K+1] is stored. In dynamic mode a prompt cannot
+// reuse rows of an answer, because these attended to selected tokens only.
 static int64_t prune_reusable(void *state, const struct sequence *cached, int64_t rows)
 {
     const struct prune *p = state;
@@ -150,7 +150,6 @@ static int64_t prune_reusable(void *state, const struct sequence *cached, int64_
     // True if this process computes layer K of the first stage, and so stores h[K+1].
     const bool here = first == PRUNE_INPUT ? decoder_first(d) : decoder_has(d, first);
     int64_t limit = here ? p->residual_rows : rows;
-    if (d->config.layer_input && first != PRUNE_INPUT && may_drop(p)) limit = 0;
     if (p->dynamic)
         limit = drops(p, sequence_visual_count(cached, 0)) ? sequence_query(cached) : rows;
     return rows < limit ? rows : limit;
@@ -160,7 +159,7 @@ static bool prune_wants(void *state, const struct site *site, int layer)
 {
     const struct prune *p = state;
     if (site == SITE_FOCUS) return p->kind == PRUNE_CLS;
-    if (site == SITE_INPUT) return p->layer[0] == PRUNE_INPUT;
+    if (site == SITE_INPUT) return p->layer[0] == PRUNE_INPUT || needs_embedded(p);
     if (site == SITE_LAYER_IN && !prune_reads_sinks(p->kind)) return false;
     if (site == SITE_KL && (p->kind != PRUNE_DIVERGENCE || p->blind)) return false;
     if (layer < 0) return true;
@@ -194,20 +193,28 @@ static void sequence_begin(struct prune *p, const struct sequence *s)
 
 // --- prefill -------------------------------------------------------------------------------------
 
-// Appends h[K+1] of this pass's rows to the stored rows.
-static int keep_residual(struct prune *p, struct graph *g, const struct site_args *args)
+// Appends x of this pass's rows to a table of the rows of the sequence.
+static int keep_rows(struct prune *p, struct graph *g, const struct site_args *args,
+                     struct tensor *table)
 {
     const int64_t n = args->x->shape[0], width = args->x->shape[1], past = args->past;
     if (past > p->residual_rows) BUG("h[K+1] of cached rows is missing");
-    if (!p->residual.data)
-        p->residual = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { 0, width } };
-    if (kv_table_reserve(g->backend, &p->residual, past, past + n) < 0) {
+    if (!table->data)
+        *table = (struct tensor){ .dtype = DTYPE_F32, .rank = 2, .shape = { 0, width } };
+    if (kv_table_reserve(g->backend, table, past, past + n) < 0) {
         graph_fail(g, "out of memory for the residual stream of %lld tokens",
                    (long long)(past + n));
         return -1;
     }
-    p->residual_rows = past + n;
-    return op_copy_rows_into(g, &p->residual, past, args->x);
+    return op_copy_rows_into(g, table, past, args->x);
+}
+
+// Stores h[K+1] of this pass's rows.
+static int keep_residual(struct prune *p, struct graph *g, const struct site_args *args)
+{
+    if (keep_rows(p, g, args, &p->residual) < 0) return -1;
+    p->residual_rows = args->past + args->x->shape[0];
+    return 0;
 }
 
 // Gathers the remaining rows: at the first stage from the stored h[K+1] if there is a cache,
@@ -226,8 +233,9 @@ static int continue_with_kept(struct prune *p, struct graph *g, struct site_args
     }
     args->x = op_gather_rows(g, all ? &p->residual : args->x, index, count); // [n', D]
     args->rows = p->alive;
+    if (all && needs_embedded(p)) args->embedded = op_gather_rows(g, &p->embedded, index, count);
     free(index);
-    return args->x ? 0 : -1;
+    return args->x && graph_ok(g) ? 0 : -1;
 }
 
 // --- without a query -----------------------------------------------------------------------------
@@ -319,10 +327,12 @@ static int shared_pass(struct graph *g, const struct sequence *s)
     return -1;
 }
 
-// Prunes before the first layer, in the same way as after a layer, but first counts the tokens.
+// Prunes before the first layer, in the same way as after a layer, but first counts the tokens; or
+// stores h[0] for pruning after a layer.
 static int prune_input(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
+    if (p->layer[0] != PRUNE_INPUT) return args->kv ? keep_rows(p, g, args, &p->embedded) : 0;
     if (shared_pass(g, site_sequence(args)) < 0) return -1;
     if (args->prefill) sequence_begin(p, site_sequence(args));
     return prune_layer_out(p, g, args);

@@ -87,6 +87,7 @@ static const struct pass *pass_with_inputs(struct graph *g, const struct decoder
     if (!next) return NULL;
     next->inputs = layer_inputs_of(g, d, p, h); // [n, L*P]
     next->inputs_of = next;
+    next->embedded = NULL;
     return next->inputs ? next : NULL;
 }
 
@@ -145,6 +146,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         h = graph_block(g, layer_forward, &layer, sizeof layer, h); // [n, D] = h[l+1]
         h = site_drop_rows(g, SITE_LAYER_OUT, layer_site(&layer, h), &layer.pass);
         p = layer.pass;
+        if (p && p->embedded) p = pass_with_inputs(g, d, p, p->embedded);
     }
     backend_enter(g->backend, 0);
     if (part && !part->last) part->send(part, g, p, s, h);

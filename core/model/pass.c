@@ -274,5 +274,9 @@ struct tensor *site_drop_rows(struct graph *g, const struct site *site, struct s
     if (args.rows == rows) return args.x;
     if (args.sequence->start) BUG("rows are dropped while samples share a pass");
     *p = pass_of_rows(g, *p, args.rows, args.x->shape[0]);
-    return *p ? args.x : NULL;
+    if (!*p || !args.embedded) return *p ? args.x : NULL;
+    struct pass *next = pass_copy(g, *p);
+    if (next) next->embedded = args.embedded;
+    *p = next;
+    return next ? args.x : NULL;
 }

@@ -36,6 +36,7 @@ struct pass {
     struct lent_keys *lent;       // [layers]; NULL: no layer shares keys, or the pass has a cache
     struct tensor *inputs;        // inputs of the layers (core/model/layer_inputs.h); NULL: none
     const struct pass *inputs_of; // the pass for whose rows they were computed
+    struct tensor *embedded;      // h[0] of the rows, if `inputs` lacks some of them; else NULL
 
     // The following members are for layers with `past` valid rows in their cache; past -1: not set.
     int64_t past;

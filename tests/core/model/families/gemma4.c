@@ -7,6 +7,7 @@
 #include "core/model/layer.h"
 #include "core/model/pass.h"
 #include "core/picture/preprocess.h"
+#include "tests/core/methods/fresh.h"
 #include "tests/core/model/families/golden.h"
 #include "tests/core/scratch.h"
 
@@ -240,6 +241,36 @@ static void the_cache_holds_keys_once(void **state)
     golden_close(&g);
 }
 
+static void count_computed(void *self, const struct event *e)
+{
+    if (e->kind == EVENT_ANSWER) *(int64_t *)self = e->answer->computed_tokens;
+}
+
+// While pruning is on, a turn computes its new tokens only: the inputs of later layers follow from
+// stored embeddings.
+static void a_turn_after_pruning_reuses_the_cache(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    int64_t computed = 0;
+    (void)state;
+    golden_open(&g, "gemma4");
+    sinks_add(&g.sinks, (struct sink){ .emit = count_computed, .self = &computed });
+    set(&g, "prune.score", "attention");
+    set(&g, "prune.layer", "1");
+    set(&g, "sample.max_tokens", "4");
+    must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
+    must(engine_ask(g.engine, "What is this?", &err), &err);
+    assert_true(computed > 12);
+    for (int turn = 0; turn < 2; turn++) {
+        const int64_t cached = engine_conversation(g.engine)->cached.n;
+        must(engine_ask(g.engine, "And now?", &err), &err);
+        assert_true(computed > 0 && computed < cached);
+        equals_a_fresh_run(&g);
+    }
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +282,7 @@ int main(void)
         cmocka_unit_test(the_default_budget_is_named),
         cmocka_unit_test(the_budget_is_a_setting),
         cmocka_unit_test(the_cache_holds_keys_once),
+        cmocka_unit_test(a_turn_after_pruning_reuses_the_cache),
     };
     return cmocka_run_group_tests_name("gemma4", tests, NULL, NULL);
 }
