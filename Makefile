@@ -221,7 +221,7 @@ check-fast: $(B)/vlmsh goldens $(filter $(B)/%,$(FAST_TESTS))
 # Runs the tests whose numbers depend on the instruction set under each set below the CPU's best (`make
 # test` uses the best). Leaves out tests that try all sets themselves, forecasts, and long comparisons
 # with wide tolerances.
-# ISA_TESTS=all: all tests, also under the best one.
+# ISA_TESTS=all: runs all tests, and under the best one too.
 ISA_ROOMS := methods model model/families engine probes talk eval jobs train adapter
 ISA_TESTS := $(filter-out $(addprefix $(B)/tests/core/,talk/lookahead model/families/goldens model/linear_rows model/gram model/attend \
                train/plan model/families/downsample model/families/limits),$(filter $(foreach r,$(ISA_ROOMS),$(patsubst %.c,$(B)/%,$(wildcard tests/core/$(r)/*.c))),$(UNIT_BIN))) \

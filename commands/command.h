@@ -175,8 +175,9 @@ struct preset_values;
 int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,
                  struct err *err);
 
-// Reads the arguments of /set (commands/set.c), also for keys that act during an answer: returns
-// the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for values.
+// Reads the arguments of /set (commands/set.c), including those for keys that act during an answer:
+// returns the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for
+// values.
 char *set_read(int argc, char **argv);
 // Returns the words of the running command's line as the session keeps them (EVENT_MEASURED): a
 // JSON list with absolute paths, without the files that the line writes. NULL: the line was not

@@ -313,12 +313,12 @@ const struct command command_eval = {
     .help = "Evaluates the model on a data set, as a job.",
     .details =
         "DATA is in a format that /data check accepts. Asks every question that has a reference "
-        "answer, after the earlier turns of its sample with their reference answers. Decodes "
+        "answer, after the sample's earlier questions and their reference answers. Decodes "
         "greedily, one sample at a time, with the current settings, including methods. The "
         "reference is the answer in DATA that follows the question; for a sample's last "
         "question, the sample's \"answer\", \"answers\", \"references\", \"captions\" or "
         "\"label\" takes precedence. `/eval show` prints totals and answers of a job. 95% "
-        "intervals are Wilson's for shares and normal for means.",
+        "intervals are Wilson intervals for shares, and mean +- 1.96 standard errors otherwise.",
     .options = evaluate_rows,
     .min = 1,
     .complete = COMPLETE_WORDS,

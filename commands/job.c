@@ -165,8 +165,8 @@ static void show_ranks(const struct shell *shell, const struct job_row *row)
         const double seconds = r->seconds > 0 ? r->seconds : 1;
         table_row(&t, "%zu|%s|%s|%" PRId64 "|%.3g|%.1f", k, r->host,
                   row->state != STATE_RUNNING ? job_state_name(row->state)
-                  : r->waiting                ? "waits"
-                                              : "works",
+                  : r->waiting                ? "waiting"
+                                              : "running",
                   r->done, (double)r->done / seconds, 100 * r->waited / seconds);
     }
     if (count) table_emit(&t, shell->sinks);

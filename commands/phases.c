@@ -20,10 +20,10 @@ const struct command command_phases = {
     .also = "layers capa transition",
     .usage = "/phases",
     .help = "Shows the layers at which the role of pictures changes: early, transition and late.",
-    .details =
-        "Takes them from phases.calibration if it is set (/calibrate phases finds them in a "
-        "data set), otherwise from the CAPA paper if it gives them for the model; otherwise "
-        "they are at 1/8, 3/8 and 5/8 of the depth. `prune.layer auto` is the transition layer.",
+    .details = "Takes them from phases.calibration if it is set (/calibrate phases finds them in a "
+               "data set), otherwise from the CAPA paper if it gives them for the model; otherwise "
+               "they are at 1/8, 3/8 and 5/8 of the depth. `prune.layer auto` selects the "
+               "transition layer.",
     .needs = NEEDS_MODEL,
     .run = phases_run,
 };

@@ -507,7 +507,7 @@ static void show(const struct shell *shell, const struct measurement *w, const s
 }
 
 // Returns a word of the command line as the session keeps it: the path of an existing file becomes
-// absolute, also in KEY=PATH, because a session may be exported from another folder.
+// absolute, even in KEY=PATH, because a session may be exported from another folder.
 static char *kept_word(const char *word, bool path)
 {
     const char *equals = strchr(word, '=');

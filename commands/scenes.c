@@ -73,7 +73,7 @@ static const struct option_row options[] = {
       "listed (a list of all places, then questions) or all (default); may be repeated",
       .take = take_kind },
     { "--cause", "CAUSE",
-      "writes only planted.json (and what --kind names): yes/no questions about objects; their "
+      "writes only planted.json (and the files of --kind): yes/no questions about objects; their "
       "answers depend only on CAUSE: background (yes if it is grey or white), watermark (yes if "
       "the "
       "bottom right corner has a magenta square, as in half of the pictures) or question (yes if "

@@ -83,7 +83,7 @@ static int set_strength(struct shell *shell, const char *name, double strength, 
     return status;
 }
 
-// Lists the vectors in use, also those whose files have vanished since.
+// Lists the vectors in use, including those whose files have vanished since.
 static int list(struct shell *shell)
 {
     size_t count;

@@ -89,10 +89,10 @@ ALIAS(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard F
       "these methods. /preset load capa loads the paper's recipe.")
 ALIAS(align, "Enables norm alignment with its defaults.",
       "Applies the preset norm-alignment to this method only; others stay unchanged. `off` "
-      "disables it.")
+      "disables norm alignment.")
 ALIAS(ira, "Enables IRA (information-regularized attention) with its defaults.",
       "Applies the preset ira to this method only; others stay unchanged. Needs an adapter trained "
-      "with train.ira. `off` disables it.")
+      "with train.ira. `off` disables IRA.")
 #undef ALIAS
 
 static int baseline_run(struct shell *shell, int argc, char **argv, struct err *err)

@@ -210,7 +210,7 @@ const struct command command_train = {
         "kill -9, /job N resume continues from the last checkpoint with bit-identical results. "
         "Checkpoints that train.keep keeps can also be loaded: /adapter load OUT/checkpoint-40, "
         "or /load. /plot draws loss, learning rate, gradient norm and tokens per second of each "
-        "step, and mean and variance of the gradient of each norm's gain.\n"
+        "step and, for each norm's gain, the mean and variance of its gradient.\n"
         "\n"
         "norm.align on applies norm alignment in training, and trains it if the projector is "
         "trained or train.params selects norm_align.*. train.ira on applies and trains IRA. "
@@ -220,8 +220,8 @@ const struct command command_train = {
         "--ranks N      trains in N processes (job.ranks)\n"
         "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
         "               job.time, job.partition, job.sbatch) instead of starting a process\n"
-        "--submit       submits the script to Slurm. All jobs except /compare also take --ranks, "
-        "--sbatch and --submit",
+        "--submit       submits the script to Slurm\n"
+        "All jobs except /compare also take --ranks, --sbatch and --submit.",
     .options = sft_rows,
     .min = 1,
     .complete = COMPLETE_PATH,

@@ -431,7 +431,7 @@ static int product(float *y, const void *x, const void *w, int64_t n, int64_t k,
 {
     const struct lt_product p = lt_product_of(y, DTYPE_F32, { x, DTYPE_BF16, false, 0 },
                                               { w, DTYPE_BF16, false, 0 }, n, m, k);
-    return lt_can(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
+    return lt_supports(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 
 static void *stream_now(void)

@@ -20,7 +20,7 @@ static inline enum dtype cuda_rounded_dtype(const struct tensor *w)
     return w->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;
 }
 
-// True if products, also those of fused forms, round n rows of x and read w in place.
+// True if products, including those of fused forms, round n rows of x and read w in place.
 static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, int mode)
 {
     return n > CUDA_FEW_ROWS && mode == MATMUL_BF16 && w->dtype != DTYPE_F32 &&

@@ -383,7 +383,7 @@ static int fused_gelu_cuda(const struct fused_gelu *p)
                       { p->w.w->data, p->w.w->dtype, false, 0 }, n, p->w.w->shape[0], k);
     product.bias = floats(p->w.bias);
     product.gelu = true;
-    if (!lt_can(&product)) return FUSED_NOT;
+    if (!lt_supports(&product)) return FUSED_NOT;
     return matmul_narrow(x, p->w.w->dtype, p->x->data, n * k, DTYPE_F32) < 0
                ? -1
                : lt_multiply(&product);

@@ -194,7 +194,7 @@ static struct shape_key key_of(const struct lt_product *p)
     return key;
 }
 
-bool lt_can(const struct lt_product *p)
+bool lt_supports(const struct lt_product *p)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     const struct shape_key key = key_of(p);
@@ -214,7 +214,7 @@ static cublasStatus_t run(const struct plan *plan, const struct lt_product *p, c
 
 // Some algorithms need the addend at the address of y, but the heuristic does not see addresses;
 // for these algorithms, copies the addend to y first.
-static cublasStatus_t run_anywhere(const struct plan *plan, const struct lt_product *p)
+static cublasStatus_t run_with_addend(const struct plan *plan, const struct lt_product *p)
 {
     const cublasStatus_t status = run(plan, p, p->addend ? p->addend : p->y);
     if (!refuses(status) || !p->addend || p->addend == p->y) return status;
@@ -233,7 +233,7 @@ int lt_multiply(const struct lt_product *p)
     if (!plan) return failed("cannot choose an algorithm", status);
     if (plan->refused) return product_plain(p);
     if (p->bias) set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
-    status = run_anywhere(plan, p);
+    status = run_with_addend(plan, p);
     plan->refused = refuses(status);
     if (plan->refused) return product_plain(p);
     return status == CUBLAS_STATUS_SUCCESS ? cuda_started("cublasLt")

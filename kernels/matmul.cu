@@ -3,7 +3,7 @@
 // Few rows read the weights directly (few_rows.cu, gemv.cu). Many rows use cuBLASLt (lt.cu): with
 // MATMUL_BF16 both operands are rounded to bf16, or x to f16 for f16 weights, and their products
 // are summed in f32; with MATMUL_F32 weights are widened to f32, some rows at a time. Weights in
-// blocks are widened to either dtype, also some rows at a time. Scratch holds rounded and widened
+// blocks are widened to either dtype, some rows at a time too. Scratch holds rounded and widened
 // operands. product.cu computes products that cuBLASLt refuses.
 //
 // In the backward pass f16 weights are rounded to bf16 too, because gradients can exceed the range

@@ -127,10 +127,10 @@ static inline struct lt_product lt_product_of(void *y, enum dtype y_dtype, struc
     return { y, y_dtype, a, b, n, m, k, m, nullptr, nullptr, false };
 }
 
-// Computes the product by cuBLASLt, or by product_plain if cuBLASLt has no algorithm. lt_can: true
-// if cuBLASLt has one.
+// Computes the product by cuBLASLt, or by product_plain if cuBLASLt has no algorithm. lt_supports:
+// true if cuBLASLt has one.
 int lt_multiply(const struct lt_product *p);
-bool lt_can(const struct lt_product *p);
+bool lt_supports(const struct lt_product *p);
 
 // Computes the product by our own kernel, for any shape and alignment; many times slower.
 // (product.cu)

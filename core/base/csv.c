@@ -153,7 +153,7 @@ static int read_field(struct reader *r, struct buf *field, struct err *err)
     return 0;
 }
 
-// Reads one line into *row, which the caller frees (row_free), also after a failure.
+// Reads one line into *row, which the caller frees (row_free), even after a failure.
 static int read_row(struct reader *r, char ***row, int *count, struct err *err)
 {
     struct buf field = { 0 };

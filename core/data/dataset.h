@@ -92,8 +92,8 @@ cJSON *dataset_json(const struct dataset *d, int64_t index, struct err *err);
 // Reads a sample. Sets line and id even if it returns -1 for an error in the rest of the sample;
 // release the sample in either case.
 int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struct err *err);
-// Returns the bytes of the file of a picture that a sample names; free() them. NULL on error, also
-// if they are more than `limit`.
+// Returns the bytes of the file of a picture that a sample names; free() them. NULL on error, or if
+// there are more than `limit`.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);
 // Like dataset_read, for parsed JSON; `folder`: base of relative paths.

@@ -260,7 +260,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
     }
     const char *means = "f32 only"; // compute.matmul auto
     if (backend_multiplies_bf16(e->backend))
-        means = graph_arithmetic(graph_matmul_auto(e->backend, m->dtype));
+        means = graph_precision(graph_matmul_auto(e->backend, m->dtype));
     engine_emit(e, &(struct event){ .kind = EVENT_MODEL,
                                     .key = means,
                                     .text = m->checkpoint->name,

@@ -68,8 +68,8 @@ struct evaluate_options {
           1,                                                                                      \
           INT64_MAX },                                                                            \
         { "--images", "DIR",                                                                      \
-          "base folder for relative picture paths, or a ZIP archive (default: the folder of "     \
-          "DATA)",                                                                                \
+          "base folder for relative picture paths, or a ZIP archive (default: the folder of the " \
+          "data)",                                                                                \
           OPTION_TEXT, .at = offsetof(struct evaluate_options, set.images) },                     \
     {                                                                                             \
         "--shots", "FILE",                                                                        \

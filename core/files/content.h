@@ -27,7 +27,7 @@ extern const struct load_progress content_watched;
 int content_hash(const char *path, const struct load_progress *progress, char hex[HASH_HEX],
                  struct err *err);
 
-// Computes content_hash in parts: reading may stop, and continue later, also in another thread.
+// Computes content_hash in parts: reading may stop, and continue later, even in another thread.
 struct content;
 
 // Begins to hash a file. NULL: it cannot be opened.

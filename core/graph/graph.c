@@ -25,7 +25,7 @@ enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
     return backend_multiplies_bf16(b) ? MATMUL_BF16 : MATMUL_F32;
 }
 
-const char *graph_arithmetic(enum matmul_mode mode)
+const char *graph_precision(enum matmul_mode mode)
 {
     return mode == MATMUL_BF16 ? "bf16" : "f32";
 }
@@ -147,7 +147,7 @@ struct tensor *graph_rows(struct graph *g, struct tensor *t, int64_t from, int64
 {
     if (!t || !graph_ok(g)) return NULL;
     if (from < 0 || count < 0 || from > t->shape[0] - count)
-        return graph_fail(g, "rows %lld..%lld of a tensor with %lld", (long long)from,
+        return graph_fail(g, "rows %lld..%lld exceed the %lld rows of a tensor", (long long)from,
                           (long long)(from + count), (long long)t->shape[0]);
     struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);

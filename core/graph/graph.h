@@ -11,7 +11,7 @@
 //   return graph_ok(g) ? 0 : -1;
 //
 // With a tape (core/graph/tape.h) each op also records its backward step if an input has a
-// gradient. Forward code must know:
+// gradient. Rules for forward code:
 //  - graph_scratch_end frees what was allocated since graph_scratch_begin, unless a tape keeps it;
 //  - the result of an op is its return value; without a tape the op may have overwritten its input;
 //  - blocks that can be recomputed (a layer) run through graph_block.
@@ -41,7 +41,7 @@ struct graph_kl {
 
 // Data on one sample of a training pass (core/eval/loss.h).
 struct graph_sample {
-    uint64_t number; // index of the sample's draw in training; seeds noise
+    uint64_t number; // counts the samples drawn in training, from 0; seeds the sample's noise
     double penalty;  // loss terms added by methods
     struct graph_kl kl;
 };
@@ -57,12 +57,12 @@ struct graph {
     enum matmul_mode matmul;         // from compute.matmul
     const atomic_bool *cancel;       // set by another thread or a signal: stops at the next layer
     void (*yield)(void *self);    // called every few steps of the backward pass; NULL: not called
-    void *yield_self;             // passed to yield, which any thread may call
+    void *yield_self;             // first argument of yield; any thread may call yield
     struct graph_sample *samples; // samples of a pass that computes a loss, in order; NULL: no loss
     double share;                 // weight of a sample's loss in the step's loss
     int conversation;             // index of the conversation, if several run in turn: 0, 1 ..
     // Visual tokens of each picture of the pass, set by splice (core/model/visual.h), for families
-    // that add parts of them after layers; NULL: none.
+    // with DeepStack, which add parts of them after the first layers; NULL: none.
     struct tensor *const *visual;
     bool failed, cancelled;
     bool failed_elsewhere; // the failure comes from another process
@@ -75,7 +75,7 @@ struct graph {
 enum matmul_mode graph_matmul(const struct backend *b, const struct settings *s,
                               enum dtype weights);
 enum matmul_mode graph_matmul_auto(const struct backend *b, enum dtype weights);
-const char *graph_arithmetic(enum matmul_mode mode); // "f32", "bf16"
+const char *graph_precision(enum matmul_mode mode); // "f32", "bf16"
 // True while nothing has failed and nothing was cancelled.
 bool graph_ok(const struct graph *g);
 // Records a failure (the first one stays). Returns NULL for `return graph_fail(...)` in ops.
@@ -107,16 +107,17 @@ void graph_download(struct graph *g, float *to, const struct tensor *t);
 struct arena_mark graph_scratch_begin(const struct graph *g);
 void graph_scratch_end(struct graph *g, struct arena_mark mark);
 
-// A block of the pass that maps h to a result of the same shape; without a tape the result may be h
-// itself. Copies `self` (`size` bytes), whose pointers must stay valid as long as the tape's steps.
-// With a tape, the result is valid until the second block after this one begins; without a tape,
-// until the next block begins.
+// A block of the pass: maps h to a result of the same shape; without a tape the result may be h
+// itself.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
+// Runs a block. Copies `self` (`size` bytes), whose pointers must stay valid as long as the tape's
+// steps. With a tape, the result is valid until the second block after this one begins; without a
+// tape, until the next block begins.
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);
 
-// Allocates a tensor outside of the blocks, which a block writes (op_copy_rows_into) and later
-// blocks read. With a tape, gradients flow back through it to the block that wrote it.
+// Allocates a tensor that one block writes (op_copy_rows_into) and later blocks read, outside their
+// memory. With a tape, gradients flow back through the tensor to the block that wrote it.
 struct tensor *graph_between_blocks(struct graph *g, int64_t n, int64_t m, int64_t k);
 
 // Returns a weight as an op's input; NULL if the model lacks it (a bias).

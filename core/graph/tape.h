@@ -113,7 +113,7 @@ int grad_lanes(const struct backend *b, struct grad *d, int count);
 // Adds a lane's sum (from 1) to the gradient and clears the sum. -1 if the backend's op fails.
 int grad_gather(const struct backend *b, struct grad *d, int lane);
 
-// Runs the backward pass; the tape is empty afterwards, also on failure. 0 or -1 (g->err).
+// Runs the backward pass; the tape is empty afterwards, even on failure. 0 or -1 (g->err).
 int tape_backward(struct graph *g);
 
 // Makes the backward pass start at t too: adds w, of t's size, to t's gradient. Does nothing

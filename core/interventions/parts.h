@@ -3,6 +3,7 @@
 //
 //   struct parts w;
 //   parts_open(&w, env, OUTPUT_FFN);
+//   w.layers[3] = true; w.at[row] = true; ...
 //   w.collecting = true;  ... a pass with parts_hook(&w) ...     // w.outputs[l]
 //   w.collecting = false; w.replacement = mean; w.self = me;
 //   w.layer = 3;          ... a pass ...                         // with layer 3 replaced at w.at
@@ -31,12 +32,12 @@ struct outputs {
 struct parts {
     const struct probe_env *env;
     enum part part;
-    bool *layers;            // [L] where the hook listens
+    bool *layers;            // [L] layers in which the hook listens
     bool *at;                // [N] positions whose outputs are replaced
     struct outputs *outputs; // [L]
     bool collecting;
     int layer, head; // replaced in this pass; -1: none
-    // Fills to[width], which holds zeros, with the replacement of the output at a position.
+    // Fills the zero-initialised to[width] with the replacement of the output at a position.
     void (*replacement)(void *self, int layer, int64_t row, int64_t width, float *to);
     void *self;
     bool *reached; // [L] layers that have the part

@@ -50,7 +50,7 @@ static const struct setting ira_settings[] = {
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_SEEN,
-      .help = "Adds IRA's noise in answers, not only in training." },
+      .help = "Also adds IRA's noise while answering." },
     { .key = "ira.gate",
       .type = SETTING_FLAG,
       .def = "on",
@@ -63,8 +63,8 @@ static const struct setting ira_settings[] = {
       .choices = entropies,
       .stale = STALE_SEEN,
       .help = "How IRA's gate computes the entropy of a visual token's attention over the text "
-              "queries: renormalised (the attention is first scaled to sum to 1) or printed "
-              "(without scaling, as in the paper's Eq. 14)." },
+              "queries: renormalised (the attention is first scaled to sum to 1) or printed (as "
+              "the paper prints Eq. 14, without scaling)." },
     { .key = "ira.prior",
       .type = SETTING_CHOICE,
       .def = "local",

@@ -27,7 +27,8 @@ const struct setting prune_settings[] = {
       .help =
           "Visual token pruning. Scores that rank the tokens: contribution (CAPA), attention "
           "(FastV), norope (attention without rotary positions), uniform (evenly spaced tokens), "
-          "diversity (DivPrune), cls (the encoder's attention, from its class token if it has "
+          "random (prune.seed), diversity (DivPrune), cls (the encoder's attention, from its class "
+          "token if it has "
           "one), divergence (IRA). Fixed choices: sinks (attention sinks), dumps and anchors "
           "(sinks of that kind, as /sinks finds them), list (prune.tokens).",
       .also = "fastv capa pruning" },
@@ -36,8 +37,9 @@ const struct setting prune_settings[] = {
       .def = "auto",
       .choices = places,
       .stale = STALE_SEEN,
-      .help = "Layers after which visual tokens are pruned; auto is the transition layer (from "
-              "phases.calibration, the paper or the depth), input prunes before the first layer." },
+      .help = "Layers after which visual tokens are pruned; auto selects the transition layer "
+              "(from phases.calibration, the paper or the depth), input prunes before the first "
+              "layer." },
     { .key = "prune.keep",
       .type = SETTING_REALS,
       .max = 1,

@@ -86,7 +86,7 @@ static int check_finite(const struct summed *v, const struct file_factor *list, 
     return -1;
 }
 
-// Reads and sums the vectors of all files; the caller releases them, also after a failure.
+// Reads and sums the vectors of all files; the caller releases them, even after a failure.
 static int read_vectors(const struct method_env *env, struct summed *v, struct err *err)
 {
     const struct decoder_config *d = &env->model->decoder.config;

@@ -13,7 +13,7 @@
 
 enum { DEGREE = 0xB0, NO_BLANKS_FROM = 0x2E80, COMMA_OF_LISTS = 0x3001 };
 
-int32_t *choices_points(const char *text)
+int32_t *choices_code_points(const char *text)
 {
     utf8proc_uint8_t *plain = NULL;
     // Full-width and circled letters become ASCII, as do full-width brackets and colons.
@@ -28,7 +28,7 @@ int32_t *choices_points(const char *text)
     return points;
 }
 
-bool choices_joins(int32_t c)
+bool choices_extends_word(int32_t c)
 {
     // Thai, Lao, Burmese and its neighbours, Khmer, and all scripts from CJK on use no spaces or,
     // like Korean, attach particles to a letter.
@@ -50,7 +50,7 @@ static bool is_label(const int32_t *p, int32_t letter)
 
 int choices_listed(const char *question)
 {
-    int32_t *points = choices_points(question);
+    int32_t *points = choices_code_points(question);
     int n = 0;
     bool begins = true;
     for (const int32_t *p = points + 1; *p && n < LETTERS; p++) {
@@ -71,7 +71,7 @@ bool choices_are_letters(const struct metric_case *c)
 
 int choices_letter(const char *text, int count)
 {
-    int32_t *points = choices_points(text), letter = 0;
+    int32_t *points = choices_code_points(text), letter = 0;
     int parts = 0;
     for (const int32_t *p = points + 1; *p; p++) {
         if (!python_is_word(*p)) continue;

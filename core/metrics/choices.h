@@ -22,10 +22,10 @@ int choices_letter(const char *text, int count);
 // Returns the code points of a text in compatibility form (NFKC), in which full-width letters and
 // punctuation are ASCII. The first is at [1]; [0] and the one after the last are 0; a byte that is
 // not UTF-8 is negative. The caller frees the result.
-int32_t *choices_points(const char *text);
+int32_t *choices_code_points(const char *text);
 // True if the code point next to a Latin letter forms one word with it. Letters of scripts that do
 // not separate words (CJK, Thai) do not.
-bool choices_joins(int32_t c);
+bool choices_extends_word(int32_t c);
 
 // --- rules that read a letter --------------------------------------------------------------------
 

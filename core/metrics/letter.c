@@ -22,10 +22,10 @@ static bool is_apostrophe(int32_t c)
 // "A-frame" and "l'A" the letter is not a word of its own; in quotes ('A') it is.
 static bool is_own_word(const int32_t *p)
 {
-    const bool tied = is_apostrophe(p[-1]) && choices_joins(p[-2]);
-    if (choices_joins(p[-1]) || p[-1] == '-' || tied) return false;
-    if (choices_joins(p[1])) return false;
-    if ((p[1] == '-' || is_apostrophe(p[1])) && choices_joins(p[2])) return false;
+    const bool tied = is_apostrophe(p[-1]) && choices_extends_word(p[-2]);
+    if (choices_extends_word(p[-1]) || p[-1] == '-' || tied) return false;
+    if (choices_extends_word(p[1])) return false;
+    if ((p[1] == '-' || is_apostrophe(p[1])) && choices_extends_word(p[2])) return false;
     const bool word = *p == 'A' || *p == 'I' || *p == 'a' || *p == 'i';
     return !word || p[1] != ' ' || p[2] <= 0 || utf8proc_category(p[2]) != UTF8PROC_CATEGORY_LL;
 }
@@ -81,7 +81,8 @@ static int find_named(const int32_t *p, int count)
         if (!q) continue;
         q = skip_marks(q);
         for (size_t i = 0; i < LINKS; i++) {
-            if (!(after = skip_word(q, link_words[i])) || (*q < 0x80 && choices_joins(*after)))
+            if (!(after = skip_word(q, link_words[i])) ||
+                (*q < 0x80 && choices_extends_word(*after)))
                 continue;
             q = skip_marks(after);
             break;
@@ -98,9 +99,9 @@ static int find_small(const int32_t *p, int count)
 {
     static const char *const words[] = { "is", "option", "choice" };
     for (const int32_t *q; *p; p++) {
-        if (choices_joins(p[-1])) continue;
+        if (choices_extends_word(p[-1])) continue;
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-            if (!(q = skip_word(p, words[i])) || choices_joins(*q)) continue;
+            if (!(q = skip_word(p, words[i])) || choices_extends_word(*q)) continue;
             q = skip_marks(q);
             if (*q >= 'a' && *q < 'a' + count && q[1] != ' ' && is_own_word(q)) return *q - 'a';
         }
@@ -122,7 +123,7 @@ static int find_text(const struct metric_case *c)
 static int read_letter(const struct metric_case *c, int count)
 {
     int n = choices_letter(c->answer, count);
-    int32_t *points = choices_points(c->answer), *p = points + 1;
+    int32_t *points = choices_code_points(c->answer), *p = points + 1;
     if (n < 0) n = find_named(p, count);
     for (const int32_t *q = p; *q && n < 0; q++) // the first capital that is a separate word
         if (*q >= 'A' && *q < 'A' + count && is_own_word(q)) n = *q - 'A';

@@ -128,8 +128,9 @@ bool metric_better(const struct metric *m, double a, double b);
 
 void metric_tally_add(struct metric_tally *t, const struct metric_outcome *o);
 void metric_tally_merge(struct metric_tally *t, const struct metric_tally *other);
-// 95% interval: Wilson's for shares, with an end of exactly 0 or 1 if the share is 0 or 1;
-// otherwise the mean +- 1.96 standard errors, at least 0, and NaN for fewer than two scores.
+// Sets the 95% interval: for shares the Wilson interval, with an end of exactly 0 or 1 if the share
+// is 0 or 1; otherwise the mean +- 1.96 standard errors, at least 0, and NaN for fewer than two
+// scores.
 void metric_interval(const struct metric *m, const struct metric_tally *t, double *low,
                      double *high);
 

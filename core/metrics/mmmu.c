@@ -23,7 +23,7 @@ struct found {
     size_t at; // position + 1; 0: nowhere
 };
 
-static void note(struct found *f, int letter, size_t at)
+static void record_letter(struct found *f, int letter, size_t at)
 {
     const size_t position = at == SIZE_MAX ? 0 : at + 1;
     if (f->count++ && position <= f->at) return;
@@ -40,7 +40,7 @@ static struct found find_letters(const struct metric_case *c, const char *text, 
     for (int i = 0; (size_t)i < c->choice_count && i < LETTERS; i++) {
         const char *part = scratch_printf(c->scratch, "%s%c%s", before, 'A' + i, after);
         const char *alone = scratch_printf(c->scratch, " %c ", 'A' + i);
-        if (strstr(text, part)) note(&f, i, python_find_last(text, spaced ? alone : part));
+        if (strstr(text, part)) record_letter(&f, i, python_find_last(text, spaced ? alone : part));
     }
     return f;
 }
@@ -51,7 +51,7 @@ static struct found find_texts(const struct metric_case *c, const char *text)
     const char *lower = python_lower(c->scratch, text);
     for (int i = 0; (size_t)i < c->choice_count && i < LETTERS; i++) {
         const char *choice = python_lower(c->scratch, c->choices[i]);
-        if (*choice && strstr(lower, choice)) note(&f, i, python_find_last(lower, choice));
+        if (*choice && strstr(lower, choice)) record_letter(&f, i, python_find_last(lower, choice));
     }
     return f;
 }

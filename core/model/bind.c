@@ -23,7 +23,7 @@ enum { NAME_SIZE = 256 };
     } while (0)
 
 // Records a bound weight as the newest entry.
-static struct weight *note(struct binder *b, const char *name, struct tensor *t)
+static struct weight *record_weight(struct binder *b, const char *name, struct tensor *t)
 {
     struct weight *w = weights_add(b->weights, name);
     w->tensor = t;
@@ -40,7 +40,7 @@ static struct arena *arena_of(const struct binder *b)
     return b->shapes_only ? NULL : b->arena;
 }
 
-// Binds a weight in place, in its stored dtype; NULL on failure.
+// Binds a weight without conversion, in its stored dtype; NULL on failure.
 static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
                                   const int64_t *shape, const char *name)
 {
@@ -48,7 +48,7 @@ static struct weight *bind_stored(struct binder *b, struct tensor *t, int rank,
     b->failed = checkpoint_tensor(b->checkpoint, name, rank, shape, arena_of(b), t, b->err) < 0;
     if (b->failed) return NULL;
     if (b->shapes_only) t->data = NULL;
-    struct weight *w = note(b, name, t);
+    struct weight *w = record_weight(b, name, t);
     w->rank = rank;
     memcpy(w->shape, shape, (size_t)rank * sizeof *shape);
     return w;
@@ -58,7 +58,7 @@ static void bind_widened(struct binder *b, struct tensor *t, int64_t n, const ch
 {
     if (b->failed) return;
     b->failed = checkpoint_vector(b->checkpoint, name, n, b->arena, t, b->err) < 0;
-    if (!b->failed) note(b, name, t);
+    if (!b->failed) record_weight(b, name, t);
 }
 
 void bind_matrix(struct binder *b, struct tensor *t, int64_t rows, int64_t columns,
@@ -130,7 +130,7 @@ void bind_filter(struct binder *b, struct tensor *t, int64_t channels, int64_t t
     if (b->failed) return;
     b->failed = checkpoint_floats(b->checkpoint, name, 3, shape, b->arena, t, b->err) < 0;
     if (b->failed) return;
-    struct weight *w = note(b, name, t);
+    struct weight *w = record_weight(b, name, t);
     w->rank = 3;
     memcpy(w->shape, shape, sizeof shape);
     t->rank = 2;
@@ -168,7 +168,7 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     if (b->failed) return;
     b->failed = checkpoint_matrix(b->checkpoint, file, part, arena_of(b), &w->weight, b->err) < 0;
     if (b->shapes_only) w->weight.data = NULL;
-    if (!b->failed) note(b, name, &w->weight)->linear = w;
+    if (!b->failed) record_weight(b, name, &w->weight)->linear = w;
 }
 
 void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,

@@ -35,6 +35,7 @@ static double linear(const struct linear *w)
     return 2 * w->share * (double)w->weight.shape[0] * (double)w->weight.shape[1];
 }
 
+// Returns the FLOPs per row of LoRA's two thin products.
 static double thin(const struct linear *w)
 {
     if (!w->lora) return 0;

@@ -343,7 +343,7 @@ void model_pass(const struct model *m, bool pictures)
 const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s)
 {
-    return graph_arithmetic(graph_matmul(b, s, m->dtype));
+    return graph_precision(graph_matmul(b, s, m->dtype));
 }
 
 const char *model_arithmetic_then(const char *matmul, const char *arithmetic)

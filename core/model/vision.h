@@ -164,7 +164,8 @@ struct vision_kind {
     bool adjacent_pairs; // angles rotate elements 2j and 2j + 1 of a head; else j and j + d/2
     // Order of patches of native resolution: row by row; false: block by block, each merge x merge.
     bool row_by_row;
-    // True if this block attends to windows, not whole tiles. NULL: no block does.
+    // True if this block attends within windows, not whole tiles. NULL: every block attends to
+    // whole tiles.
     bool (*windowed)(const struct vision_config *c, int block);
     // In a windowed block, row i attends to rows first[i] .. end[i]-1.
     void (*windows)(const struct vision_batch *b, int32_t *first, int32_t *end);

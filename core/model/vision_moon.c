@@ -1,5 +1,5 @@
-// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1), also
-// accepted by the `llava` family: pictures of any size, learned positions resampled to the
+// core/model/vision_moon.c -- MoonViT, the encoder of Kimi-VL (arXiv 2504.07491, section 2.1),
+// which the `llava` family accepts too: pictures of any size, learned positions resampled to the
 // picture's grid, 2-D rotary positions.
 //
 //   patches [S', 3*p*p], row by row -> linear -> + positions

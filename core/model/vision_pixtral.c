@@ -1,5 +1,5 @@
 // core/model/vision_pixtral.c -- the encoder of Pixtral (Agrawal et al. 2024, arXiv 2410.07073,
-// section 2.2), also of Mistral Small 3.1 and later: pictures of any size, 2-D rotary positions.
+// section 2.2) and of Mistral Small 3.1 and later: pictures of any size, 2-D rotary positions.
 //
 //   pixels [3,H,W] -> patches, row by row -> linear -> RMSNorm
 //   -> blocks: RMSNorm, attention over the whole picture, gated FFN

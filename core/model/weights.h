@@ -17,7 +17,7 @@
 
 struct weight {
     char *name;   // as the file spells it
-    char *common; // as Llama's files would spell it; rules may use this name for any family
+    char *common; // as Llama's files would spell it; train.params accepts it for any family
     struct tensor *tensor; // in the model's structs
     const void *bound;     // data of the tensor when it was bound
     struct linear *linear; // the layer that has this as its weight (not bias); else NULL
@@ -47,7 +47,7 @@ struct weight *weights_add(struct weights *w, const char *name);
 // Adds a gain that is 1 + a stored vector (model_weights_changed); returns the tensor for that
 // vector, still empty.
 struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu);
-// Returns the gain that is 1 + this weight; NULL: no gain is.
+// Returns the gain that is 1 + this weight; NULL if none.
 const struct tensor *weights_gain(const struct weights *w, const struct tensor *stored);
 void weights_release(struct weights *w);
 

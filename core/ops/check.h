@@ -10,7 +10,7 @@
 int64_t op_columns(const struct tensor *t);
 // True if ops accept t as a weight: f32, f16, bf16 or block-quantised.
 bool op_is_weight(const struct tensor *t);
-// Checks that t is f32 activations of at least one dimension.
+// Checks that t holds f32 activations and has at least one dimension.
 bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
 // Checks that t is an f32 vector of n elements.
 bool op_want_vector(struct graph *g, const char *op, const char *what, const struct tensor *t,
@@ -27,7 +27,8 @@ struct tensor *op_done(struct graph *g, const char *op, int result, struct tenso
 // Like op_done, but also records the op on the tape.
 struct tensor *op_record(struct graph *g, const char *op, int result, struct tensor *y,
                          const struct tape_step *step);
-// Ends a backward function: 0, or -1 with the message of a failed backend function recorded.
+// Ends a backward function: records the message of a failed backend function. Returns 0, or -1 if
+// this or anything before has failed.
 int op_back(struct graph *g, const char *op, int result);
 // Writes "[3,4] f32" to text; returns text.
 const char *op_shape(const struct tensor *t, char text[96]);

@@ -169,7 +169,7 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
 
 // --- pixels ------------------------------------------------------------------------------------
 
-// floor(a / 2), as Python's a // 2, also for negative a.
+// floor(a / 2), even for negative a, like Python's a // 2.
 static int64_t half_floor(int64_t a)
 {
     return a >= 0 ? a / 2 : -((1 - a) / 2);

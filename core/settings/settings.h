@@ -142,7 +142,7 @@ char *setting_spell(const struct setting *row, const char *value, struct err *er
 // Returns the row's effective value in `s`, or NULL (`effective`); the caller frees it.
 char *setting_effective(const struct setting *row, const struct model *model,
                         const struct backend *backend, const struct settings *s);
-// Returns the value as sessions store it: an existing path, also one with a factor, becomes
+// Returns the value as sessions store it: an existing path, even one with a factor, becomes
 // absolute, because a session may be resumed in another folder. The caller frees it.
 char *settings_stored(const char *key, const char *value);
 // Groups: the group of train.lr is "train".

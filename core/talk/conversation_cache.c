@@ -1,7 +1,7 @@
 // core/talk/conversation_cache.c -- the computed results of a conversation: visual tokens, the KV
 // cache, states of methods.
 //
-// Easy to get wrong: the cache must always match c->cached, also after a failure or Ctrl-C in the
+// Easy to get wrong: the cache must always match c->cached, even after a failure or Ctrl-C in the
 // middle of a pass. A failed pass may leave rows beyond c->cached in some layers; conversation_trim
 // (called by conversation_reuse) removes them.
 #include <stdlib.h>

@@ -205,7 +205,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         sft_memory(&d.t, &f->parts);
         memcpy(f->count, d.t.params.counted, sizeof f->count);
         f->arena = d.t.arena.peak;
-        f->arithmetic = graph_arithmetic(d.t.graph.matmul);
+        f->arithmetic = graph_precision(d.t.graph.matmul);
         // A device with separate memory gets a copy of the mapped weights, except those kept on the
         // host.
         if (has_own_memory(load->where))

@@ -91,7 +91,7 @@ static uint64_t capacity(const struct loader *f)
     return f->capacity ? f->capacity : LOADER_CAPACITY;
 }
 
-static void note(struct loader *f, uint64_t used)
+static void record_used(struct loader *f, uint64_t used)
 {
     f->used = used;
     if (used > f->most) f->most = used;
@@ -107,7 +107,7 @@ static void keep(struct loader *f, const char *key, const struct picture *p, boo
     f->known = xreallocarray(f->known, f->known_count + 1, sizeof *f->known);
     f->known[f->known_count++] = *p;
     if (i != f->known_count - 1) BUG("a picture was cached twice");
-    note(f, f->used + bytes);
+    record_used(f, f->used + bytes);
 }
 
 void loader_keep(struct loader *f, const char *path, size_t shown, struct image *image)
@@ -139,7 +139,7 @@ static int encode_cached(struct loader *f, struct graph *g, size_t i, struct pic
     image_release(&f->known[i].image);
     f->known[i].visual = p->visual;
     f->known[i].focus = p->focus;
-    note(f, f->used - before + bytes_of(p));
+    record_used(f, f->used - before + bytes_of(p));
     return 0;
 }
 

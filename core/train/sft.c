@@ -149,7 +149,7 @@ static int record(struct sft *t, const char *what, struct err *err)
     cJSON_AddStringToObject(r, "state", what ? "done" : "running");
     cJSON_AddStringToObject(r, "model", t->job->model->name);
     cJSON_AddStringToObject(r, "fingerprint", t->job->model->checkpoint->fingerprint);
-    cJSON_AddStringToObject(r, "arithmetic", graph_arithmetic(t->graph.matmul));
+    cJSON_AddStringToObject(r, "arithmetic", graph_precision(t->graph.matmul));
     cJSON_AddStringToObject(r, "data", t->options.data);
     cJSON_AddStringToObject(r, "data_sha256", t->plan.hashes.data);
     cJSON_AddNumberToObject(r, "samples", (double)t->train.count);

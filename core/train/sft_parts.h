@@ -117,7 +117,7 @@ struct sft_report {
 
 struct sft {
     struct job *job;
-    const struct backend *where; // the run's device, also of a forecast
+    const struct backend *where; // the device of the run or forecast
     struct sft_options options;
     struct sft_series *series; // NULL: a single run
     struct run_folder out;

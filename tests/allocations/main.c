@@ -4,8 +4,8 @@
 //   readers READER MOST FILE...
 //
 // READER is one of the fuzz targets (tests/fuzz/NAME.c; the Makefile lists them in READERS). For
-// each file and each n, a child process reads the file while its nth allocation fails, also in
-// libraries. Allowed ends: the reader returns, or the process ends with "out of
+// each file and each n, a child process reads the file while its nth allocation fails, even if a
+// library makes it. Allowed ends: the reader returns, or the process ends with "out of
 // memory". The first MOST allocations fail one by one, later ones at growing distances.
 #include <errno.h>
 #include <signal.h>

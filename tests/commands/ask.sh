@@ -114,7 +114,7 @@ for file in chat_template.json processor_config.json tokenizer.json; do
     lines "/load $work/m" "${setup[@]:1}" "${again[@]}"
     check_has "$file" 'select(.event == "error").message' "its files have changed: $file; restore them"
 done
-# Lines without provenance and lines of other questions are refused; --again replaces them, also in
+# Lines without provenance and lines of other questions are refused; --again replaces them, even in
 # a new process.
 jq -c 'del(.provenance)' "$work/out.jsonl" >"$work/old.jsonl"
 jq -c 'if .id == "c" then .question = "Else?" else . end' "$work/out.jsonl" >"$work/else.jsonl"

@@ -26,7 +26,7 @@ check "worse" 'select(.event=="changed") | .id' "$worse"
 lines "${compared[@]}" "/changed --better"
 [ -n "$better" ] || check_has "none is better" 'select(.event=="error").message' "no question is answered better by B"
 
-# The same questions after a job, also in another process.
+# The same questions after a job, even in another process.
 lines "${compared[1]/--csv*/--job}" /wait
 lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --job 2"
 check "a job's" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')

@@ -29,7 +29,7 @@ for prune in off attention; do
     check "picture, $prune: raise it" 'select(.event == "error").message | contains("raise ctx.max")' true
 done
 
-# A sliding window changes only answers to texts that do not fit into it, also after /quantize. The cache of a longer
+# A sliding window changes only answers to texts that do not fit into it, even after /quantize. The cache of a longer
 # text serves a shorter one.
 mkdir "$work/window" && ln -s "$PWD/$llama"/* "$work/window/" && rm "$work/window/config.json"
 jq '.model_type = "mistral" | .architectures = ["MistralForCausalLM"] | .sliding_window = 40' "$llama/config.json" >"$work/window/config.json"

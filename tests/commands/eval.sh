@@ -35,7 +35,7 @@ same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
     "number,id,kind,score,answer,reference,question 37"
 [ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong shows correct answers"
 
-# The last evaluation is the one that ended last, in the shell or as a job, also seen from another shell.
+# The last evaluation is the one that ended last, in the shell or as a job, even if another shell asks for it.
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval $work/world/questions.json --limit 2 --here" \
     "/eval show" "/jobs" "/eval show --csv $work/here.csv" "/eval show 2" "/eval show"
 same "metrics" "$(value metric)" $'exact\nexact\nyesno\nexact'

@@ -28,7 +28,7 @@ for name in glm4 glm4v; do
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
 
-# A scaling factor without a type means linear scaling, also in the older spelling.
+# A scaling factor without a type means linear scaling, even in the older spelling.
 linear() { # NAME [--set KEY=VALUE]...
     $convert tests/goldens/qwen2 "$work/linear.gguf" "${@:2}" || fail "$1: convert"
     answer "$work/linear.gguf" "$work/$1.safetensors"
@@ -233,7 +233,7 @@ printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
 same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
 
-# A folder's name opens the only model in it, also in the hub's cache, whose files are links to blobs without an
+# A folder's name opens the only model in it, even in the hub's cache, whose files are links to blobs without an
 # extension.
 mkdir -p "$work/one" "$work/parts" "$work/hub/models--org--small/blobs" "$work/hub/models--org--small/snapshots/1" "$work/mixed"
 ln "$work"/idle/*.gguf "$work/one"

@@ -13,7 +13,7 @@ same "the last layer holds it at the answer" "$(awk -F, 'END { print ($2 == 0), 
 check "a map of heads" 'select(.event == "heatmap") | [.name, (.values | map(select(. != null)) | length)]' '["patch.heads",18]'
 [ -s "$work/p.png" ] || fail "no figure"
 
-# Run B is the other picture's conversation with this answer, also for pruning by the encoder.
+# Run B is the other picture's conversation with this answer, even when the encoder's scores prune tokens.
 lines '/load demo/model' '/set compute.matmul f32' '/set prune.score cls' '/set prune.layer input' \
     '/image demo/pictures/scene-1.png' 'What is in the picture?' "/patch demo/pictures/scene-2.png --layers 0 --csv $work/b.csv"
 answer=$(jq -r 'select(.event == "answer").text' "$work/events")

@@ -347,7 +347,7 @@ same "in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <
 check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false
 check_has "names the dtypes" 'select(.event == "error").message' "f32, bf16"
 
-# The residual stream of each visual token equals the dump of the same pass, also with pruning.
+# The residual stream of each visual token equals the dump of the same pass, even with pruning.
 lines "/load $llava" '/set sample.max_tokens 2' "/image $scene" "/dump ids,layer.*.in,layer.out $work/pass.safetensors" \
     'What is this?' '/stream --layer all' '/stream --layer 1' '/stream --picture 3' /pruned \
     '/set prune.score uniform' '/set prune.layer 1,2' '/set prune.keep 0.4,0.2' /pruned

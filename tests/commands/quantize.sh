@@ -151,7 +151,7 @@ same "full" "$(ls "$work/full")" ''
 lines "/load tests/goldens/llama-3.2" "/quantize $work/timed.gguf --type q8_0"
 check "progress of each part" 'select(.event == "progress" and .step == .steps) | "\(.what) \(.eta_s)"' $'loading 0\nwriting 0\ncomparing 0'
 
-# A loaded adapter is merged into the file, also with permuted rows.
+# A loaded adapter is merged into the file, even if its rows are permuted.
 vlmsh "$work/llava-1.5/m.gguf" -c "/adapter load $llava/adapters/lora" -c "/quantize $work/merged/m.gguf --type f16" >"$work/out" 2>&1
 grep -q "cannot create" "$work/out" || fail "no folder: $(tail -1 "$work/out")"
 mkdir "$work/merged"

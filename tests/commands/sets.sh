@@ -200,7 +200,7 @@ tiny "/eval $work/tasks --set blink --submit $work/tasks_said.jsonl --here" "/ev
 same "a submission's ids are those of --answers" "$(jq -r .question_id "$work/tasks_said.jsonl" | paste -sd' ') $(value n | paste -sd' ')" \
     "Art/val_0 Art/val_1 Jigsaw/val_0 3 3"
 
-# A row that occurs twice, in one file or in two, counts once and is named, also after a resume and across shards.
+# A row that occurs twice, in one file or in two, counts once and is named, even after a resume and across shards.
 mkdir "$work/twice" && cp "$work/a.png" "$work/twice"
 { cat "$work/tasks/Art/val.tsv" && sed -n 2p "$work/tasks/Art/val.tsv"; } >"$work/twice/a.tsv"
 { sed 1q "$work/twice/a.tsv" && sed -n 3p "$work/twice/a.tsv" && printf '1\tWho?\tA\tx\ty\ta.png\n'; } >"$work/twice/b.tsv"

@@ -85,7 +85,7 @@ struct thread {
     uint3 index;
 };
 
-// The inputs of a warp's lanes and the result made from them, also in two slots each.
+// The inputs of a warp's lanes and the result made from them, in two slots each.
 struct table {
     alignas(16) char given[2][WARP * MOST_GIVEN];
     alignas(16) char made[2][MOST_MADE];

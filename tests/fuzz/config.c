@@ -6,7 +6,7 @@
 #include "core/model/families/family.h"
 #include "core/template/message.h"
 
-// The part up to the next NUL byte as JSON; NULL if it is not JSON.
+// Returns the part up to the next NUL byte as JSON; NULL if it is not a JSON object.
 static cJSON *next_part(const char **at, const char *end)
 {
     size_t size = strnlen(*at, (size_t)(end - *at));

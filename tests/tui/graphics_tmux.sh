@@ -138,7 +138,7 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
     check(t.wait() == 0, "it ends")
 
 # Sixels that tmux draws itself (docs/chat.md has the line of its configuration): the picture appears once, in the right
-# position, also after lines scroll below it, with a list over it and an answer beside it. If the outer terminal does not
+# position, even after lines scroll below it, with a list over it and an answer beside it. If the outer terminal does not
 # report its cells' size in pixels, vlmsh draws half blocks, so that tmux does not draw its own text.
 t = start("sixel", "sixel", "bash -c 'printf \"\\033[c\"; IFS= read -rsd c -t 5 x; printf \"said %q end\" \"$x\"; read -t 1'")
 t.wait_text("said .* end") # tmux's own notice

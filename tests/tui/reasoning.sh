@@ -1,4 +1,4 @@
-# tests/tui/reasoning.sh -- the reasoning before an answer: folded and dim, opened by a key and by a click, also in a
+# tests/tui/reasoning.sh -- the reasoning before an answer: folded and dim, opened by a key and by a click, even in a
 # resumed session. UPDATE=1 rewrites the capture.
 set -eu
 . tests/tui/tmux.bash

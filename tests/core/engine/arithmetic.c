@@ -55,8 +55,8 @@ static void the_weights_and_the_device_decide(void **state)
                 assert_int_equal(graph_matmul(cases[i].on, NULL, dtypes[d]), MATMUL_F32);
             }
     settings_free(s);
-    assert_string_equal(graph_arithmetic(MATMUL_F32), "f32");
-    assert_string_equal(graph_arithmetic(MATMUL_BF16), "bf16");
+    assert_string_equal(graph_precision(MATMUL_F32), "f32");
+    assert_string_equal(graph_precision(MATMUL_BF16), "bf16");
 }
 
 static void a_model_reports_its_dtype(void **state)

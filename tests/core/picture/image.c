@@ -582,7 +582,7 @@ static pid_t only_child(void)
     return n ? (pid_t)atoi(text) : 0;
 }
 
-// One decoder gives the same pixels and messages for picture after picture, also after its child
+// One decoder gives the same pixels and messages for picture after picture, even after its child
 // has been replaced, after a broken file, and when its child is killed.
 static void one_decoder_for_many_pictures(void **state)
 {

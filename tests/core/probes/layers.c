@@ -1,5 +1,5 @@
 // tests/core/probes/layers.c -- core/probes/similarity.c, redundancy.c and curvature.c against the
-// reference, also under pruning.
+// reference, without and with pruning.
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 
