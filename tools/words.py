@@ -43,6 +43,7 @@ RULES = [
     (r"\btrainings\b|\b(along|over) the training\b", "training runs, during training"),
     (r"\b(an)?other [a-z]+ than\b", "differs from, a different"),
     (r"\bin another (order|number|way)\b", "in a different order"),
+    (r", also (after|during|for|from|with|under|across|those|one|in|if|when)\b", "even, including, and"),
     (r"\bclaims what\b", "states the effect"),
 ]
 RULES = [(re.compile(p, re.I), p, w) for p, w in RULES]

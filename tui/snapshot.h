@@ -14,7 +14,7 @@
 struct method_state {
     const struct method *method;
     int default_layer; // -1: none
-    char *badge;       // while it is on, also if it is off now
+    char *badge;       // text shown while the method is on; set even if it is off
     bool possible;     // its key is not refused
     bool known;        // the changes are known
     double tokens;     // visual tokens that the last layer would compute, less those now

@@ -223,7 +223,7 @@ const struct probe probe_attribute = {
         "attention     attention of the answer, mean over heads and layers\n"
         "contribution  what attention adds to the residual stream (CAPA), mean over layers\n"
         "rollout       attention multiplied over all layers\n"
-        "direct        direct logit attribution, also by layer and head\n"
+        "direct        direct logit attribution, by layer and head too\n"
         "POSITIONS name the rows (/help positions; default: picture). --layer K attributes to the\n"
         "input of layer K (default: 0, the embeddings), or reads the attention of one layer;\n"
         "rollout and direct read all layers. The baseline is the mean over visual or text rows,\n"
