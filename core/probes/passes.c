@@ -68,6 +68,7 @@ static struct tensor *run_layers(struct passing *p, int64_t from, int layer)
     struct tensor *last = NULL;
     rest.part = &part;
     model_pass(p->m->model, s->pictures);
+    g->visual = p->visual; // for DeepStack, as splice sets it
     struct tensor *h = graph_upload(g, DTYPE_F32, 2, (int64_t[]){ s->n - from, width },
                                     p->stream + (layer * s->n + from) * width);
     if (!h || decoder_forward(g, &rest, &p->kv, s, h, LOGITS_HIDDEN, true, &last) < 0) return NULL;
@@ -234,8 +235,8 @@ static int run(struct passing *p, const struct hook *hook, int64_t from, int lay
     const struct arena_mark mark = arena_mark(&p->arena);
     struct tensor *h = NULL;
     if (status == 0)
-        h = 0 && layer && resumes(p) ? run_layers(p, prefix, layer)
-                                     : run_rows(p, &p->kv, &p->sequence, prefix);
+        h = layer && resumes(p) ? run_layers(p, prefix, layer)
+                                : run_rows(p, &p->kv, &p->sequence, prefix);
     if (!h ||
         (to.logp ? answer_logp(p, h, NULL, to.logp) : answer_logits(p, h, to.take, to.self)) < 0)
         status = -1;

@@ -125,15 +125,36 @@ static void cached_rows_change_no_bit(const struct probe_env *env, struct passin
     free(at);
 }
 
-// A pass that begins at a layer has the bits of one over all layers.
-static void skipped_layers_change_no_bit(const struct probe_env *env, struct passing *p)
+// A hook that also notes the first layer that a pass runs.
+struct noting {
+    struct hook hook;
+    int first;
+};
+
+static bool noting_wants(void *self, const struct site *site, int layer)
+{
+    struct noting *n = self;
+    if (site == SITE_LAYER_IN && layer >= 0 && layer < n->first) n->first = layer;
+    return n->hook.wants(n->hook.self, site, layer);
+}
+
+static int noting_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    const struct noting *n = self;
+    return n->hook.run(n->hook.self, g, site, args);
+}
+
+// A pass that begins at a layer has the bits of one over all layers, and leaves out the layers
+// before.
+static void skip_layers(const struct probe_env *env, struct passing *p, int layer)
 {
     const struct sequence *s = env->sequence;
-    const int layer = env->model->decoder.config.layers - 1;
     bool *at = xcalloc((size_t)s->n, sizeof *at);
     struct layer_rows w;
     layer_rows_open(&w, env, layer);
-    const struct hook hook = layer_rows_hook(&w);
+    struct noting noting = { .hook = layer_rows_hook(&w) };
+    struct hook hook = noting.hook;
+    hook.wants = noting_wants, hook.run = noting_run, hook.self = &noting;
     float *zero = xcalloc((size_t)(w.positions * w.width), sizeof *zero);
     w.replacement = zero;
     passes_keep(p);
@@ -143,7 +164,9 @@ static void skipped_layers_change_no_bit(const struct probe_env *env, struct pas
         struct err err = { 0 };
         double logp[8], sum = 0;
         at[row] = true;
+        noting.first = layer;
         must(passes_run_layers(p, &hook, row, layer - 1, logp, &err), &err);
+        assert_int_equal(noting.first, layer - 1);
         for (int64_t t = 0; t < s->n - s->prompt; t++) sum += logp[t];
         const double whole = logp_of(env, p, &w, 0);
         if (sum != whole || sum == unchanged)
@@ -154,11 +177,20 @@ static void skipped_layers_change_no_bit(const struct probe_env *env, struct pas
     free(at);
 }
 
+static void skipped_layers_change_no_bit(const struct probe_env *env, struct passing *p)
+{
+    for (int layer = 2; layer < env->model->decoder.config.layers; layer++)
+        skip_layers(env, p, layer);
+}
+
 static void passes_continue_from_the_cache(void **state)
 {
     struct golden g;
     ask(&g, "llava-1.5", 2);
     run_inside(&g, cached_rows_change_no_bit);
+    run_inside(&g, skipped_layers_change_no_bit);
+    golden_close(&g);
+    ask(&g, "qwen3-vl", 2); // DeepStack
     run_inside(&g, skipped_layers_change_no_bit);
     golden_close(&g);
 }
