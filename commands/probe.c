@@ -408,6 +408,20 @@ static int read_conditions(const struct shell *shell, struct measurement *w, str
     return status;
 }
 
+// Returns 0 if the outputs may be written; a refusal after the measurement would lose it.
+static int check_outputs(const struct measurement *w, struct err *err)
+{
+    const struct probe *probe = w->request.probe;
+    bool maps = false;
+    for (const struct result_kind *k = probe->results; k && k->name; k++) maps |= k->map;
+    if (w->csv && !*w->csv) return err_set(err, "the name of the CSV file is empty");
+    if (w->csv && (results_check(w->csv, ".csv", probe->name, err) < 0 ||
+                   (maps && results_check(w->csv, ".csv", "maps", err) < 0)))
+        return -1;
+    const char *ending = w->figure ? strrchr(w->figure, '.') : NULL;
+    return ending ? results_check(w->figure, ending, probe->name, err) : 0;
+}
+
 static int read_request(const struct shell *shell, struct measurement *w,
                         const struct option_row *options, int argc, char **argv, struct err *err)
 {
@@ -443,6 +457,7 @@ static int read_request(const struct shell *shell, struct measurement *w,
                w->request.given) {
         return err_set(err, "--images, --objects, --limit and --given need --data FILE");
     }
+    if (check_outputs(w, err) < 0) return -1;
     if (!w->request.limit) w->request.limit = 100;
     if (w->request.boxes && !w->request.objects)
         return err_set(err, "--boxes needs --objects FILE");

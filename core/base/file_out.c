@@ -147,10 +147,22 @@ static char *target_of(const char *path)
     return real ? real : xstrdup(path);
 }
 
+static int check_folder(const char *path, struct err *err)
+{
+    char *target = target_of(path), *folder = text_folder(target);
+    const int status = access(folder, W_OK | X_OK) < 0
+                           ? err_set(err, "cannot write '%s': %s", path, strerror(errno))
+                           : 0;
+    free(folder);
+    free(target);
+    return status;
+}
+
 int file_out_check(const char *path, struct err *err)
 {
     struct stat st;
-    if (stat(path, &st) < 0 || file_out_special(path)) return 0;
+    if (file_out_special(path)) return 0;
+    if (stat(path, &st) < 0) return check_folder(path, err);
     char *target = target_of(path);
     const int status = check_existing(path, target, &st, err);
     free(target);

@@ -172,6 +172,9 @@ void results_show(const struct results *r, const struct sinks *sinks);
 // give n-norms.layers.csv, "norms.csv" gives norms.layers.csv. `number`: 2, 3 ... for further parts
 // of that name.
 char *results_path(const char *path, const char *ending, const char *name, int number);
+// Returns 0 if a part's files (results_path) may be written, and those of parts whose names begin
+// with its name, as norms.layers with norms. For probes that compute long before they write.
+int results_check(const char *path, const char *ending, const char *part, struct err *err);
 // Writes tables as CSV files and reports them: a single table to `path`, several to one file each
 // (results_path), and all maps to one more file. Writes all files or none; `path` must be a regular
 // file if several files are written.

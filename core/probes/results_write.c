@@ -10,6 +10,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/file_out.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
 #include "core/base/text.h"
 #include "core/probes/results.h"
@@ -89,6 +90,30 @@ char *results_path(const char *path, const char *ending, const char *name, int n
     if (number > 1) buf_printf(&b, "-%d", number);
     buf_puts(&b, ending);
     return buf_take(&b);
+}
+
+int results_check(const char *path, const char *ending, const char *part, struct err *err)
+{
+    if (file_out_special(path)) return 0;
+    char *first = results_path(path, ending, part, 1);
+    const size_t at = (size_t)(text_file_name(first) - first);
+    const size_t n = strlen(first + at) - strlen(ending);
+    char *folder = text_folder(path);
+    char **names = folder_list(folder);
+    int status = 0;
+    for (size_t i = 0; names[i] && status == 0; i++) {
+        // x-norms.csv, x-norms.layers.csv, x-norms-2.csv
+        if (strncmp(names[i], first + at, n) != 0 || !strchr(".-", names[i][n]) ||
+            !text_ends(names[i], ending))
+            continue;
+        char *one = xasprintf("%.*s%s", (int)at, first, names[i]);
+        status = file_out_check(one, err);
+        free(one);
+    }
+    folder_list_free(names);
+    free(folder);
+    free(first);
+    return status;
 }
 
 static void put_condition(const struct results *r, int condition, struct buf *b)

@@ -40,3 +40,13 @@ error: --by takes gradient, integrated, gradcam, occlusion, attention, contribut
 > /attribute --others demo/report
 error: --others: no picture in 'demo/report' can replace the prompt's: ...
 E
+
+# Outputs are checked before the measurement: after it, a refusal would lose it.
+echo mine >"$work/x-attribute.rows.csv"
+cp "$work/x-attribute.rows.csv" "$work/y-maps.csv"
+lines '/load demo/model' '/image demo/pictures/scene-1.png' 'Where is the red circle?' "/attribute --csv $work/x.csv"
+check_has "a table's file is kept" 'select(.event == "error").message' "x-attribute.rows.csv' already exists"
+check "nothing is measured" 'select(.event == "table").name' ""
+lines '/load demo/model' '/image demo/pictures/scene-1.png' 'Where is the red circle?' "/attribute --csv $work/y.csv"
+check_has "the maps' file is kept" 'select(.event == "error").message' "y-maps.csv' already exists"
+check "nothing is measured before the maps" 'select(.event == "table").name' ""

@@ -317,9 +317,7 @@ error: --images, --objects, --limit and --given need --data FILE
 > /norms nowhere
 error: no folder 'nowhere': give the path of a model folder, or the name of a model in the hub cache, as in ORGANIZATION/NAME
 > /norms --csv $work/no/x.csv
-...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
-error: cannot write '$work/no/x-norms.interface.csv': No such file or directory
+error: cannot write '$work/no/x.csv': No such file or directory
 > /memory --csv
 error: --csv needs FILE
 E
