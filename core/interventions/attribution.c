@@ -223,7 +223,8 @@ static int show_other(const struct attributing *w, struct passing *p, const char
 {
     float *focus, *tokens = passes_encode(p, w->picture, path, &focus, err);
     *shown = tokens && memcmp(tokens, own, bytes) != 0;
-    const int status = *shown ? passes_show(p, w->picture, tokens, focus, err) : 0;
+    const int status =
+        *shown ? passes_show(p, w->picture, tokens, focus, err) : passes_check(p, err);
     free(tokens);
     free(focus);
     return status;

@@ -13,6 +13,7 @@
 
 #include "core/base/folder.h"
 #include "core/interventions/faithful.h"
+#include "core/positions/positions.h"
 #include "core/probes/kit.h"
 #include "core/probes/masks.h"
 #include "core/probes/passes.h"
@@ -52,21 +53,40 @@ static void add(struct causes *c, const char *name, const bool *at)
     tally_add(&region->tokens, (double)tokens);
 }
 
+// Makes the mask of an object of the list. Unlike `object NAME` of /help positions, it ignores
+// boxes in the answer.
+static int read_object(void *self, const char *name, int *picture, struct image *mask,
+                       struct err *err)
+{
+    const struct causes *c = self;
+    const struct probe_options *o = c->w->env->options;
+    const struct picture *shown = &c->w->env->pictures[ *picture = c->picture];
+    const struct masks_query query = { .picture = shown->path ? shown->path : "",
+                                       .text = name,
+                                       .width = (double)shown->image.width,
+                                       .height = (double)shown->image.height,
+                                       .boxes = o->object_boxes,
+                                       .named = true,
+                                       .whole = true };
+    return masks_read(o->objects, &query, mask, err);
+}
+
 // Finds the tokens at[N] of an object of the list; returns whether the mask [S] covers most of
 // them.
-static bool find_object(const struct causes *c, const char *name, const float *mask, bool *at)
+static bool find_object(struct causes *c, char *name, const float *mask, bool *at)
 {
     const struct probe_env *env = c->w->env;
+    struct positions_env where = *env->where;
+    struct position one = { .kind = POSITION_OBJECT, .object = name };
     struct err ignored; // an object whose box touches no token
-    char *words = xasprintf("object %s", name);
     int64_t tokens = 0, covered = 0;
-    if (!strchr(name, ',')) probe_positions(env, words, at, &ignored); // commas separate names
+    where.object = read_object, where.self = c;
+    positions_rows(&(struct positions){ .list = &one, .count = 1 }, &where, at, &ignored);
     for (int64_t i = 0; i < env->sequence->n; i++) {
         at[i] &= env->sequence->picture[i] == c->picture;
         tokens += at[i];
         covered += at[i] && mask[env->number[i]] > 0;
     }
-    free(words);
     return 2 * covered > tokens;
 }
 
@@ -156,7 +176,7 @@ static int exchange_all(struct causes *c, struct passing *p, const char *path, c
                         int64_t rows, int64_t width, bool *used, struct err *err)
 {
     float *focus = NULL, *other = passes_encode(p, c->picture, path, &focus, &c->why);
-    int status = 0;
+    int status = other ? 0 : passes_check(p, err);
     *used = other && memcmp(other, own, (size_t)(rows * width) * sizeof *own) != 0;
     for (size_t i = 0; i < c->count && *used && status == 0; i++)
         status = exchange(c, p, &c->list[i], own, other, focus, rows, width, err);

@@ -69,8 +69,8 @@ static void faithful_release(void *state)
     free(s);
 }
 
-// Sets mask[S] to the share of each token's cell that the object covers.
-static void find_mask(struct faithful *s, int picture)
+// Sets mask[S] to the share of each token's cell that the object covers. Fails if it covers none.
+static int find_mask(struct faithful *s, int picture, struct err *err)
 {
     struct results cells = { 0 };
     float *number = probe_values(s->env, 1);
@@ -86,6 +86,13 @@ static void find_mask(struct faithful *s, int picture)
     }
     free(number);
     results_release(&cells);
+    for (int64_t i = 0; i < s->env->visual; i++)
+        if (s->mask[i] > 0) return 0;
+    return err_set(err,
+                   "the object covers no visual token of picture %d, which has %lld x %lld pixels: "
+                   "give its location in them",
+                   picture, (long long)s->env->pictures[picture].image.width,
+                   (long long)s->env->pictures[picture].image.height);
 }
 
 static void *faithful_start(const struct probe_env *env, struct err *err)
@@ -108,10 +115,7 @@ static void *faithful_start(const struct probe_env *env, struct err *err)
                          "LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE");
     if (status == 0 && !count)
         status = err_set(err, "the prompt does not show picture %d", picture);
-    if (status == 0) {
-        find_mask(s, picture);
-        return s;
-    }
+    if (status == 0 && find_mask(s, picture, err) == 0) return s;
     faithful_release(s);
     return NULL;
 }

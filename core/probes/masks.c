@@ -191,12 +191,28 @@ static bool occurs(const cJSON *name, const struct masks_query *query)
     return s && *s && (strcasestr(query->text, s) || (query->named && strcasestr(s, query->text)));
 }
 
+// Returns an object's name, or its category's; NULL: it has none.
+static const char *name_of(const struct masks *m, const cJSON *object)
+{
+    const char *name = cJSON_GetStringValue(json_get(object, "name"));
+    char id[24];
+    size_t category;
+    if (m->coco && json_id_text(object, "category_id", id) &&
+        names_find(&m->categories, id, &category))
+        name = m->category[category];
+    return name && *name ? name : NULL;
+}
+
 // True if the text names the object, its category, or a referring expression.
 static bool named(const struct masks *m, const cJSON *object, const struct masks_query *query)
 {
     static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };
     char id[24];
     size_t category;
+    if (query->whole) {
+        const char *name = name_of(m, object);
+        return name && !strcmp(name, query->text);
+    }
     if (m->coco && json_id_text(object, "category_id", id) &&
         names_find(&m->categories, id, &category) && *m->category[category] &&
         strcasestr(query->text, m->category[category]))
@@ -316,18 +332,6 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
     free(f.json);
     free(f.objects);
     return status;
-}
-
-// Returns an object's name, or its category's; NULL: it has none.
-static const char *name_of(const struct masks *m, const cJSON *object)
-{
-    const char *name = cJSON_GetStringValue(json_get(object, "name"));
-    char id[24];
-    size_t category;
-    if (m->coco && json_id_text(object, "category_id", id) &&
-        names_find(&m->categories, id, &category))
-        name = m->category[category];
-    return name && *name ? name : NULL;
 }
 
 char **masks_names(const struct masks *m, const char *picture, size_t *count)

@@ -49,6 +49,7 @@ struct masks_query {
     double width, height; // of the picture, used if the file has no size
     bool boxes;           // uses boxes even if the file has outlines
     bool named;           // fails if the text names no object
+    bool whole;           // the text is an object's name (masks_names), not a sentence with it
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);

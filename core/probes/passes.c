@@ -288,6 +288,11 @@ int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
 
 // --- other visual tokens -------------------------------------------------------------------------
 
+int passes_check(struct passing *p, struct err *err)
+{
+    return graph_stop(&p->graph) ? pass_failed(p, err) : 0;
+}
+
 static float *tokens_of(struct passing *p, const struct tensor *visual)
 {
     float *host = xcalloc((size_t)tensor_count(visual) + 1, sizeof *host);

@@ -7,6 +7,7 @@
 #include "core/probes/kit.h"
 #include "core/probes/passes.h"
 #include "tests/core/probes/probe.h"
+#include "tests/core/scratch.h"
 
 // A probe that runs a test inside the passes of a measurement.
 static void (*inside)(const struct probe_env *env, struct passing *p);
@@ -181,6 +182,37 @@ static void skipped_layers_change_no_bit(const struct probe_env *env, struct pas
 {
     for (int layer = 2; layer < env->model->decoder.config.layers; layer++)
         skip_layers(env, p, layer);
+}
+
+// A file that cannot replace the picture is passed over, but not a stop by the user.
+static struct engine *stopped;
+
+static void others_can_be_stopped(const struct probe_env *env, struct passing *p)
+{
+    struct err err = { 0 };
+    bool *at = xcalloc((size_t)env->sequence->n, sizeof *at);
+    struct attributing w = { .env = env, .at = at };
+    char *folder = scratch_new();
+    scratch_write(folder, "a.ppm", "P6 1 1 255\nabc", 14);
+    for (int64_t i = 0; i < env->sequence->n; i++) at[i] = env->sequence->picture[i] == 0;
+    must(attributing_open(&w, &err), &err);
+    must(attribution_choose("attention", w.chosen, &err), &err);
+    engine_cancel(stopped);
+    assert_int_equal(attributing_others(&w, p, folder, &err), -1);
+    engine_uncancel(stopped);
+    assert_string_equal(err.text, "stopped");
+    attributing_close(&w);
+    scratch_remove(folder);
+    free(at);
+}
+
+static void measurements_can_be_stopped(void **state)
+{
+    struct golden g;
+    ask(&g, "llava-1.5", 2);
+    stopped = g.engine;
+    run_inside(&g, others_can_be_stopped);
+    golden_close(&g);
 }
 
 static void passes_continue_from_the_cache(void **state)
@@ -556,6 +588,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_equal_identities_and_loops),
         cmocka_unit_test(passes_continue_from_the_cache),
+        cmocka_unit_test(measurements_can_be_stopped),
         cmocka_unit_test(gradients_pass_methods_and_adapters),
         cmocka_unit_test(contributions_pass_scaled_layers),
         cmocka_unit_test(bad_requests_are_refused),

@@ -1,10 +1,12 @@
 // tests/core/interventions/faithful.c -- scores of maps computed by hand, models with shuffled
 // weights, the scoreboard's controls, and the causes that it names.
 #include "core/interventions/faithful.h"
+#include "core/base/text.h"
 #include "core/interventions/causes.h"
 #include "core/interventions/layer_rows.h"
 #include "core/interventions/shuffled.h"
 #include "core/probes/kit.h"
+#include "core/probes/masks.h"
 #include "core/probes/passes.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/scratch.h"
@@ -218,10 +220,48 @@ static void an_exchange_shows_the_other_picture(void **state)
     const double object = *results_value(&r, "faithful.causes", "the object", "change");
     const double rest = *results_value(&r, "faithful.causes", "the rest", "change");
     assert_true(object != 0 && rest != 0 && object != rest);
+    results_release(&r);
+
+    // Objects of a list: a comma belongs to the name, and a name within another is another object.
+    const char *own = engine_conversation(g.engine)->pictures[0].path;
+    char *objects = xasprintf("{\"image\": \"%s\", \"objects\": ["
+                              "{\"name\": \"cup\", \"box\": [0, 0, 32, 48]},"
+                              "{\"name\": \"a cup, white\", \"box\": [32, 0, 32, 24]}]}\n",
+                              own ? text_file_name(own) : "");
+    char *list = xasprintf("%s/objects.jsonl", folder);
+    scratch_write(folder, "objects.jsonl", objects, strlen(objects));
+    struct masks masks;
+    struct err err = { 0 };
+    must(masks_open(&masks, list, &err), &err);
+    o.objects = &masks;
+    run_probe(&g, &probe_faithful, &o, &r);
+    const double *tokens = results_value(&r, "faithful.causes", "a cup, white", "tokens");
+    const double *all = results_value(&r, "faithful.causes", "the whole picture", "tokens");
+    assert_true(tokens && *tokens < *all / 2);
+    masks_close(&masks);
+    free(list);
+    free(objects);
     free(path);
     scratch_remove(folder);
     results_release(&r);
     results_release(&patched);
+    golden_close(&g);
+}
+
+// --- refusals ------------------------------------------------------------------------------------
+
+static void an_object_outside_the_picture_is_refused(void **state)
+{
+    static const double box[4] = { 500, 500, 20, 20 };
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 };
+    struct measure_request request = { .probe = &probe_faithful, .options = probe_defaults };
+    ask(&g, "llava-1.5", 2);
+    request.options.box = box;
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "covers no visual token"));
+    results_release(&r);
     golden_close(&g);
 }
 
@@ -233,6 +273,7 @@ int main(void)
         cmocka_unit_test(controls_bound_the_scores),
         cmocka_unit_test(causes_are_named),
         cmocka_unit_test(an_exchange_shows_the_other_picture),
+        cmocka_unit_test(an_object_outside_the_picture_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
