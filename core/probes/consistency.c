@@ -159,8 +159,8 @@ static int sample(struct consistency *k, struct passing *p, struct conversation 
     for (size_t i = 0; i < k->samples && status == 0; i++) {
         snprintf(text, sizeof text, "%lld", (long long)(first + (int64_t)i));
         snprintf(name, sizeof name, "seed %s", text);
-        settings_set(s, "sample.seed", text, NULL);
-        status = answer_again(k, m, c, s, name, err);
+        status = settings_set(s, "sample.seed", text, err);
+        if (status == 0) status = answer_again(k, m, c, s, name, err);
         passes_progress(p, (int64_t)k->count, all);
     }
     settings_free(s);

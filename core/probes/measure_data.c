@@ -147,21 +147,25 @@ static void give_reference(struct data_pass *w, const struct sample *s)
     message_release(&m);
 }
 
-// Makes a mask of the objects that the sample's texts name.
+// Makes a mask of the objects in --picture (default: the first) that the sample's texts name.
 static int find_objects(struct data_pass *w, const struct sample *s, struct image *mask,
                         struct err *err)
 {
     struct buf text = { 0 };
+    const size_t picture = w->options.picture < 0 ? 0 : (size_t)w->options.picture;
     if (!s->dialogue.path_count || !w->c.picture_count) return err_set(err, "it has no picture");
+    if (picture >= s->dialogue.path_count || picture >= w->c.picture_count)
+        return err_set(err, "--picture %zu: it has only %zu picture(s), counted from 0", picture,
+                       w->c.picture_count);
     for (size_t i = 0; i < s->dialogue.count; i++) {
         char *said = message_text(&s->dialogue.messages[i]);
         buf_printf(&text, "%s\n", said);
         free(said);
     }
-    const struct masks_query query = { .picture = s->dialogue.paths[0],
+    const struct masks_query query = { .picture = s->dialogue.paths[picture],
                                        .text = text.data ? text.data : "",
-                                       .width = (double)w->c.pictures[0].image.width,
-                                       .height = (double)w->c.pictures[0].image.height,
+                                       .width = (double)w->c.pictures[picture].image.width,
+                                       .height = (double)w->c.pictures[picture].image.height,
                                        .boxes = w->request->boxes };
     const int status = masks_read(&w->masks, &query, mask, err);
     w->options.mask = mask;

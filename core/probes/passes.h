@@ -43,8 +43,8 @@ typedef void (*passes_logits_fn)(void *self, int64_t t, const float *logits);
 // Like passes_run, but calls `take` with the logits of each token of the answer.
 int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
                       passes_logits_fn take, void *self, struct err *err);
-// Fails if a pass has failed, or the user has stopped the measurement. For loops that go on after a
-// file that cannot be used.
+// Fails if a pass has failed, or the user has stopped the measurement. For loops that continue
+// after a file that cannot be used.
 int passes_check(struct passing *p, struct err *err);
 // passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of
 // the same size, to replace the picture, and sets *focus to the encoder's attention to each of them

@@ -16,6 +16,14 @@ same "the object finds itself" "$(awk -F, '/the object itself/ { print $2, $3, $
 same "no tokens, all tokens" "$(awk -F, 'NR == 2 { a = $2 } END { print (a != $2), ($2 == $3) }' "$work/f-faithful.deletion.csv")" "1 1"
 [ -s "$work/g-faithful.interval.csv" ] || fail "no intervals"
 
+# Of a sample with two pictures, --picture names the one whose objects the list gives.
+jq -c '[.[0] | .images = ["pictures/000001.png", "pictures/000000.png"] | del(.image) |
+    .conversations[0].value = "<image>\n<image>\nWhere is the yellow circle?"]' "$world/questions.json" >"$world/two.json"
+head -1 "$world/objects.jsonl" >"$work/first.jsonl"
+lines '/load demo/model' "/faithful --by attention --picture 1 --data $world/two.json --objects $work/first.jsonl --given --csv $work/t.csv"
+check "the second picture's objects" 'select(.event == "error").message' ""
+check_has "its objects are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | join(";")' "red star"
+
 session "refusals" demo/model <<E
 > /image demo/pictures/scene-1.png
 ...

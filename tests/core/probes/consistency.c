@@ -35,6 +35,21 @@ static void cold_samples_are_the_same(void **state)
     golden_close(&g);
 }
 
+// Seeds end at the largest that the setting takes: samples with the same seed would agree.
+static void seeds_must_differ(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    struct measure_request request = { .probe = &probe_consistency, .options = probe_defaults };
+    ask(&g, "llava-1.5", 2);
+    must(engine_set(g.engine, "sample.seed", "9007199254740991", &err), &err);
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "sample.seed cannot be"));
+    results_release(&r);
+    golden_close(&g);
+}
+
 // Hot samples of random weights differ; the answer and the picture remain, so a second measurement
 // is equal, and so is the next answer.
 static void nothing_remains(void **state)
@@ -137,6 +152,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cold_samples_are_the_same),
+        cmocka_unit_test(seeds_must_differ),
         cmocka_unit_test(nothing_remains),
         cmocka_unit_test(text_models_are_sampled),
         cmocka_unit_test(changes_are_small_and_keep_the_size),

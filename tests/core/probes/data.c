@@ -199,7 +199,7 @@ static char *mask_of(const char *file, const char *picture, const char *text, bo
     struct err err = { 0 };
     struct image mask;
     struct buf b = { 0 };
-    const struct masks_query query = { picture, text, 6, 4, boxes, false };
+    const struct masks_query query = { picture, text, 6, 4, boxes, false, false };
     must(masks_open(&m, file, &err), &err);
     if (masks_read(&m, &query, &mask, &err) < 0) {
         buf_puts(&b, err.text);
