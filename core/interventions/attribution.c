@@ -271,9 +271,10 @@ int attributing_others(struct attributing *w, struct passing *p, const char *fol
         free(path);
     }
     if (status == 0 && !w->others)
-        status = err_set(err, "--others: no picture in '%s' can replace the prompt's%s%s", folder,
-                         names[0] && !why.text[0] ? "" : ": ",
-                         names[0] ? why.text : "the folder is empty or cannot be read");
+        status = err_set(err, "--others: no picture in '%s' can replace the prompt's: %s", folder,
+                         !names[0]     ? "the folder is empty or cannot be read"
+                         : why.text[0] ? why.text
+                                       : "the folder has only that picture");
     if (passes_restore(p, w->picture, status == 0 ? err : &why) < 0) status = -1;
     folder_list_free(names);
     free(one.rows);

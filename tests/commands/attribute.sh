@@ -26,6 +26,7 @@ prune.score=uniform prune.layer=3"
 same "a mean over the data" "$(tail -n +2 "$work/d-attribute.direct.interval.csv" | wc -l)" 8
 [ -s "$work/a.png" ] || fail "no figure"
 
+mkdir "$work/own" && cp demo/pictures/scene-1.png "$work/own"
 session "refusals" demo/model <<E
 > /attribute --by saliency
 error: the conversation is empty: ask something first
@@ -37,6 +38,8 @@ error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], ob
 ...
 > /attribute --by saliency
 error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
+> /attribute --others $work/own
+error: --others: no picture in '$work/own' can replace the prompt's: the folder has only that picture
 > /attribute --others demo/report
 error: --others: no picture in 'demo/report' can replace the prompt's: ...
 E
