@@ -364,6 +364,17 @@ struct fused_down {
         return sum;
     }
 };
+struct sum_toward_zero {
+    float operator()(float a, float b) const
+    {
+        volatile float x = a, y = b;
+        const int before = fegetround();
+        fesetround(FE_TOWARDZERO);
+        volatile float sum = x + y;
+        fesetround(before);
+        return sum;
+    }
+};
 
 // --- bits ----------------------------------------------------------------------------------------
 
@@ -560,6 +571,7 @@ table made(void)
     t["mul.wide.s16"] = { two<int32_t, int16_t, int16_t, wide<int32_t>>, { 4, 2, 2 } };
     t["mul.wide.u16"] = { two<uint32_t, uint16_t, uint16_t, wide<uint32_t>>, { 4, 2, 2 } };
     t["fma.rm.f32"] = { three<float, fused_down>, { 4, 4, 4, 4 } };
+    t["add.rz.f32"] = { two<float, float, float, sum_toward_zero>, { 4, 4, 4 } };
     t["max.f32"] = { two<float, float, float, float_most>, { 4, 4, 4 } };
     t["min.f32"] = { two<float, float, float, float_least>, { 4, 4, 4 } };
     t["abs.f32"] = { one<float, float, absolute>, { 4, 4 } };

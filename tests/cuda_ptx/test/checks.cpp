@@ -201,6 +201,9 @@ void check_lanes(void)
                  "mov.f32 %f1, 0fBF800000;\nmov.f32 %f2, 0f33000000;\n"
                  "fma.rm.f32 %f3, %f1, %f2, 0f3F800000;\nmov.b32 %r10, %f3;\n",
                  [](uint32_t) { return 0x3f7fffffu; });
+    expect_words("add.rz",
+                 "mov.f32 %f1, 0f3F800000;\nadd.rz.f32 %f3, %f1, 0f33C00000;\nmov.b32 %r10, %f3;\n",
+                 [](uint32_t) { return 0x3f800000u; });
 }
 
 // Shared memory holds the 16-bit integers 0, 1, ...; each lane has a row of eight.
