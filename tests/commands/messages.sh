@@ -25,7 +25,10 @@ for golden in sorted(glob.glob("build/goldens/*/golden.json")):
                          else [part(p) for p in m["content"]]) for m in chat["messages"]]
         file = chats + str(len(wanted))
         json.dump(messages, open(file + ".json", "w"))
-        lines += ["/clear", "/load " + folder, "/set sample.max_tokens 1", "/dump ids %s.safetensors" % file,
+        flags = [(k, v) for k, v in chat.get("template_arguments", {}).items() if isinstance(v, bool)]
+        lines += ["/clear", "/load " + folder]
+        lines += ["/set chat.template.%s %s" % (k, str(v).lower()) for k, v in flags]
+        lines += ["/set sample.max_tokens 1", "/dump ids %s.safetensors" % file,
                   "/messages %s.json" % file, "/answer"]
         wanted.append((folder + " " + chat["name"], file + ".safetensors", chat["input_ids"]))
 

@@ -155,7 +155,11 @@ static int by_panel(struct program *p, const char *key, const char *value, struc
     struct view *v = view_new();
     settings_free(v->settings);
     v->settings = settings_copy(engine_settings(p->shell.engine));
-    while (strcmp(settings_shown(v->set.selected)->key, key) != 0) v->set.selected++;
+    struct canvas canvas = { 0 };
+    canvas_resize(&canvas, 20, 40);
+    panel_settings.draw(v, &canvas, (struct area){ 0, 0, 40, 20 }, true); // lists the rows
+    canvas_release(&canvas);
+    while (strcmp(v->set.rows[v->set.selected]->key, key) != 0) v->set.selected++;
     panel_settings.act(v, "change");
     panel_settings.type(v, &(struct key){ .name = "Ctrl-U" });
     for (const char *c = value; *c; c++) {

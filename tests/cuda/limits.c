@@ -71,7 +71,7 @@ static void large_sizes_pass(void **state)
 static void results_need_room(void **state)
 {
     if (!gpu) skip();
-    refused(multiply(704, 4096, 4096, 703 * 4096), "cublasLt, multiply");
+    refused(multiply(704, 4096, 4096, 703 * 4096), "cuBLASLt: cannot multiply");
 }
 
 static void grids_have_limits(void **state)

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/base/random.h"
-#include "core/model/decoder.h"
 #include "core/probes/recurrence.h"
+#include "tests/core/probes/probe.h"
 
 enum { ROWS = 23, HK = 2, H = 6, DK = 5, DV = 3 };
 enum { WIDE = 2 * HK * DK + H * DV + 2 * H };
@@ -69,8 +69,25 @@ static void weights_are_those_of_the_values(void **state)
     }
 }
 
+// The measurement changes no answer; shares of one picture lie between 0 and 1.
+static void a_conversation_is_measured(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    ask(&g, "qwen3.5", 4);
+    const int64_t cached = engine_conversation(g.engine)->cached.n;
+    run_probe(&g, &probe_recurrence, NULL, &r);
+    const struct result_table *t = results_find(&r, "recurrence");
+    assert_non_null(t);
+    assert_true(t->row_count > 0);
+    assert_int_equal(engine_conversation(g.engine)->cached.n, cached);
+    results_release(&r);
+    golden_close(&g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(weights_are_those_of_the_values) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(weights_are_those_of_the_values),
+                                        cmocka_unit_test(a_conversation_is_measured) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
