@@ -220,11 +220,12 @@ static void compare_gradients(const struct fixture *f, const float *want, double
     }
 }
 
-// Summing in a different order changes gradients by up to 3.3e-5 of their size in gemma4, less in
-// the other models.
+// Summing in a different order changes gradients by up to 3.3e-5 of their size in gemma4, and by
+// 1.2e-5 in glm-4.5v (the bias of keys: a shift of all keys changes attention only where they are
+// rotated, so most of this gradient cancels); less in the other models.
 static double share_of(const struct fixture *f)
 {
-    return strcmp(f->r.folder, "gemma4") ? 1e-5 : 1e-4;
+    return strcmp(f->r.folder, "gemma4") && strcmp(f->r.folder, "glm-4.5v") ? 1e-5 : 1e-4;
 }
 
 static void same_gradients(const struct fixture *f, const float *want)
