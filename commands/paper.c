@@ -785,7 +785,7 @@ static int paper_run(struct shell *shell, int argc, char **argv, struct err *err
     if (options_parse(options, &a, argc, argv, err) < 0) return -1;
     if (a.small) a.demo = true; // a demo with a different model
     if (a.paper && !(p.paper = paper_find(a.paper, err))) return -1;
-    if (!a.table) {
+    if (!p.paper || !a.table) {
         list(shell, p.paper);
         return 0;
     }

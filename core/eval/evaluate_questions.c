@@ -139,7 +139,7 @@ bool evaluate_only_question(struct evaluating *v, const struct sample *s, const 
                             size_t *message)
 {
     int count = 0;
-    if (evaluate_metric(v, s, NULL) != m) return false;
+    if (!m || evaluate_metric(v, s, NULL) != m) return false;
     for (size_t i = 0; i < s->dialogue.count; i++) {
         struct question q;
         if (!question_at(s, m, i, &q)) continue;

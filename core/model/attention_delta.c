@@ -191,13 +191,13 @@ static struct tensor *block_outputs(struct graph *g, const struct layer *layer, 
     struct tensor *a = linear_forward(g, x, &w[A]), *b = linear_forward(g, x, &w[B]), *y = NULL;
     for (const struct piece *p = *piece; p->end <= i + m && graph_ok(g); *piece = ++p) {
         const int64_t from = p->first - i, rows = p->end - p->first;
-        const struct memory after = p->slot < 0 ? spare : slot_of(layer, p->slot);
-        if (p->anew) *memory = (struct memory){ 0 };
+        const struct memory after = p->slot < 0 ? spare : slot_of(layer, p->slot), none = { 0 };
+        if (p->anew) *memory = none;
         struct memory apart = *memory;
         struct tensor *rows_x = graph_rows(g, qkv, from, rows), *rows_a, *rows_b;
         rows_a = graph_rows(g, a, from, rows), rows_b = graph_rows(g, b, from, rows);
         struct tensor *o = run_piece(g, layer, rows_x, rows_a, rows_b, p->hidden ? &apart : memory,
-                                     p->hidden ? (struct memory){ 0 } : after, inputs,
+                                     p->hidden ? none : after, inputs,
                                      p->first); // [rows, Hv, dv]
         if (p->hidden && p->slot >= 0)          // copies the memory
             run_piece(g, layer, graph_rows(g, qkv, from, 0), graph_rows(g, a, from, 0),

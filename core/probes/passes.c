@@ -237,8 +237,8 @@ static int run(struct passing *p, const struct hook *hook, int64_t from, int lay
     if (status == 0)
         h = layer && resumes(p) ? run_layers(p, prefix, layer)
                                 : run_rows(p, &p->kv, &p->sequence, prefix);
-    if (!h ||
-        (to.logp ? answer_logp(p, h, NULL, to.logp) : answer_logits(p, h, to.take, to.self)) < 0)
+    if (!h || (to.take && answer_logits(p, h, to.take, to.self) < 0) ||
+        (to.logp && answer_logp(p, h, NULL, to.logp) < 0))
         status = -1;
     arena_reset(&p->arena, mark);
     p->hooks.count = hooks;

@@ -26,10 +26,10 @@ check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").r
     "1 of 5 samples, the first: sample none: the file of --answers has no answer for this question"
 
 # Ctrl-C stops matching many answers with their questions, which shows progress.
-python3 - "$work" <<'P'
+python3 - "$work" $(sanitized && echo 40000 || echo 200000) <<'P'
 import json, sys
 with open(sys.argv[1] + "/long.jsonl", "w") as q, open(sys.argv[1] + "/long.answers", "w") as a:
-    for i in range(200000):
+    for i in range(int(sys.argv[2])):
         print(json.dumps({"id": i, "question": f"{i}?" + "x" * 40, "answer": "a", "metric": "exact"}), file=q)
     print(json.dumps({"question_id": 0, "text": "a"}), file=a)
 P

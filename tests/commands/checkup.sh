@@ -107,8 +107,10 @@ finds swapped_files opens "where the index places it: it is in 'model-0000"
 finds swapped_contents intact "layers 0 to 3 and 4 to 7 swapped (the layers of two files)"
 # A sound model whose files have every other layer: the search must undo all its changes to the
 # model.
-python3 tests/commands/checkup.py odd_file $model "$dir/odd"
-out=$(checkup "$dir/odd" --out "$dir/out-odd" --only intact,sees) || fail "a sound model with layers 1, 3, 5 and 7 in one file fails" "$out"
+if ! sanitized; then
+    python3 tests/commands/checkup.py odd_file $model "$dir/odd"
+    out=$(checkup "$dir/odd" --out "$dir/out-odd" --only intact,sees) || fail "a sound model with layers 1, 3, 5 and 7 in one file fails" "$out"
+fi
 finds rotary intact "with a rotary base of 10000"
 finds template opens "its markers <|im_start|> are not tokens"
 finds means opens "not those of published SigLIP encoders"
@@ -151,6 +153,7 @@ out=$(checkup "$dir/short" --out "$dir/out-short" --only opens) || fail "the rep
 for config in tests/goldens/*/config.json; do
     golden=${config%/*}
     [ "$golden" != tests/goldens/gemma4 ] || continue
+    ! sanitized || [[ $golden == */llava* ]] || continue
     out=$(checkup "$golden" --out "$dir/opens-${golden##*/}" --only opens) || fail "$golden" "$out"
 done
 

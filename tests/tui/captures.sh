@@ -6,12 +6,18 @@ folder=tests/tui/captures
 wrong=0
 
 compare() { # NAME [LINES]
-    sleep 0.3 # let the current frame finish
-    tmux capture-pane -e -p | python3 tests/tui/captured.py ${2:+"$2"} >"$work/$1"
+    local tries=40 # passes in the background, such as those of a strip of layers, still draw
+    [ "${UPDATE:-}" != 1 ] || { tries=1 && sleep 5; }
+    while sleep 0.3; do
+        tmux capture-pane -e -p | python3 tests/tui/captured.py ${2:+"$2"} >"$work/$1"
+        [ $((--tries)) -gt 0 ] || break
+        ! python3 tests/tui/captured.py --compare "$folder/$1.txt" "$work/$1" >"$work/differs" || return 0
+    done
     if [ "${UPDATE:-}" = 1 ]; then
         cp "$work/$1" "$folder/$1.txt"
     else
-        python3 tests/tui/captured.py --compare "$folder/$1.txt" "$work/$1" || wrong=1
+        cat "$work/differs"
+        wrong=1
     fi
 }
 
