@@ -258,8 +258,8 @@ static void samples_share_a_pass(void **state)
     bench_open(&b);
     const struct decoder *d = &b.model->decoder;
     const int64_t vocab = d->config.vocab;
-    float *all = malloc((size_t)(ROWS * vocab) * sizeof *all);
-    float *alone = malloc((size_t)(ROWS * vocab) * sizeof *alone);
+    float *all = calloc((size_t)(ROWS * vocab), sizeof *all);
+    float *alone = calloc((size_t)(ROWS * vocab), sizeof *alone);
     int32_t start[ROWS];
     for (int64_t i = 0; i < ROWS; i++) start[i] = i < FIRST ? 0 : FIRST;
     for (int part = 0; part < 3; part++) {
