@@ -7,7 +7,7 @@
 static struct golden golden;
 static struct safetensors *hooks;
 
-static const float *numbers(const char *name, size_t *count)
+static const void *numbers(const char *name, size_t *count)
 {
     const struct safetensor *t = safetensors_find(hooks, name);
     if (!t) fail_msg("%s: no tensor %s", golden.name, name);
@@ -30,7 +30,7 @@ static struct wanted wanted(const char *name)
     size_t one;
     snprintf(tol, sizeof tol, "%s.tol", name);
     w.values = numbers(name, &w.count);
-    w.tol = (double)*numbers(tol, &one);
+    w.tol = (double)*(const float *)numbers(tol, &one);
     return w;
 }
 
@@ -217,7 +217,7 @@ static void equals_hooks(const char *name, const char *text)
     ask(&golden, name, 3);
     snprintf(path, sizeof path, "build/goldens/%s/interventions.safetensors", name);
     if (!(hooks = safetensors_open(path, &err))) fail_msg("%s", err.text);
-    const int32_t *ids = (const int32_t *)numbers("ids", &count);
+    const int32_t *ids = numbers("ids", &count);
     assert_int_equal(count, golden.answer.count);
     assert_memory_equal(golden.answer.data, ids, count * sizeof *ids);
     check_lens(&r);
