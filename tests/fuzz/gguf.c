@@ -56,7 +56,7 @@ static void as_model(const struct gguf *f)
     tokenizer_free(gguf_tokenizer(f, &err));
     (void)gguf_text_config(f, config, &err);
     (void)gguf_text_tensors(f, config, &prefixes, &text, &err);
-    const struct gguf_encoder *e = gguf_encoder_find(f, &err);
+    const struct gguf_encoder *e = gguf_encoder_find(f, f, &err);
     if (e) {
         (void)gguf_encoder_fits(e, f, f, &err);
         (void)gguf_encoder_config(e, f, f, &config, &preprocessor, &err);
