@@ -18,10 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     if (masks_open(&m, path, &err) == 0) {
         for (size_t i = 0; i < m.pictures.count && i < 8; i++)
-            for (int boxes = 0; boxes < 2; boxes++) {
-                const struct masks_query query = {
-                    m.pictures.list[i], "a dog", 40, 30, boxes, !boxes
-                };
+            for (int way = 0; way < 3; way++) {
+                const struct masks_query query = { m.pictures.list[i], "a dog",  40,      30,
+                                                   way == 1,           way == 0, way == 2 };
                 struct image mask;
                 if (masks_read(&m, &query, &mask, &err) == 0) image_release(&mask);
             }
