@@ -9,6 +9,17 @@
 #include "core/files/checkpoint.h"
 #include "core/sets/set.h"
 
+bool set_source_split(struct set_source *s, char *text)
+{
+    char *colon = strchr(text, ':'), *slash = strchr(text, '/');
+    if (!colon) return false;
+    *colon = 0;
+    if (slash && slash < colon) *slash = 0, s->suite = slash + 1;
+    s->name = text;
+    s->data = colon + 1;
+    return true;
+}
+
 int set_source_find(struct set_source *s, struct err *err)
 {
     if (!s->name && s->suite)

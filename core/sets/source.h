@@ -47,6 +47,9 @@ struct set_source {
             OPTION_TEXT, .at = offsetof(type, field.columns)                                       \
     }
 
+// Sets name, suite and data from SET:FILE or SET/SUITE:FILE, which it cuts and which must outlive
+// *s; false: the text has no colon.
+bool set_source_split(struct set_source *s, char *text);
 // Sets kind and way, and replaces a name in the hub cache (org/name) with the path of its file.
 // Returns -1 also if an option is given without another that it needs.
 int set_source_find(struct set_source *s, struct err *err);

@@ -18,14 +18,11 @@ static bool names_sets(const char *text)
 // Reads SET:FILE or SET/SUITE:FILE.
 static int read_one(struct sft_sets *sets, char *word, struct err *err)
 {
-    char *colon = strchr(word, ':'), *slash = strchr(word, '/');
-    if (!colon)
+    struct sft_scored *one = &sets->list[sets->count];
+    *one = (struct sft_scored){ .data.file = -1 };
+    if (!set_source_split(&one->from, word))
         return err_set(err, "'%s': write SET:FILE for each set, separated by commas (/help sets)",
                        word);
-    struct sft_scored *one = &sets->list[sets->count];
-    *one = (struct sft_scored){ .from = { .data = colon + 1, .name = word }, .data.file = -1 };
-    *colon = 0;
-    if (slash && slash < colon) *slash = 0, one->from.suite = slash + 1;
     if (set_source_find(&one->from, err) < 0) return -1;
     size_t same = 0; // sets with this name so far
     for (size_t i = 0; i < sets->count; i++) same += sets->list[i].from.kind == one->from.kind;

@@ -35,6 +35,8 @@ error: '$work/a b': a path in a plan of commands cannot have spaces or any of "'
 error: 'a b': a path in a plan of commands cannot have spaces or any of "'|#; make a link without them
 > /paper capa figure3 --model $work/tiny --data $work/none.json
 error: --data: cannot open '$work/none.json': No such file or directory
+> /paper layernorm table1 --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/own.json,pope/nosuch:$work/sets/own.json
+error: --data: no suite 'nosuch' for the set 'pope': choose one of llava, lmms-eval, vlmevalkit
 > /paper capa table1 --demo --readings
 error: --readings: no reading changes capa table1
 > /paper capa table1 --demo --out $work/sets
