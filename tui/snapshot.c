@@ -32,7 +32,7 @@ static struct settings *toggled(struct engine *e, const struct method *m, bool o
 static void take_methods(struct snapshot *s, struct engine *e)
 {
     const struct method *m;
-    struct forecast now, then;
+    struct prompt_cost now, then;
     const int64_t prompt = s->context.text + s->context.visual + s->context.waiting_visual;
     const bool known =
         s->counted && prompt > 0 && engine_forecast(e, s->settings, &s->context, &now, NULL) == 0;

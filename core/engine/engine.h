@@ -34,7 +34,7 @@ struct directions_request;
 struct engine;
 struct err;
 struct event_info;
-struct forecast;
+struct prompt_cost;
 struct load_progress;
 struct measure_request;
 struct merge_report;
@@ -205,7 +205,7 @@ struct engine_context {
 int engine_context(struct engine *e, struct engine_context *context, struct err *err);
 // Forecasts the next prompt under these settings, for the tokens that the context counts.
 int engine_forecast(const struct engine *e, const struct settings *s,
-                    const struct engine_context *context, struct forecast *f, struct err *err);
+                    const struct engine_context *context, struct prompt_cost *f, struct err *err);
 int64_t engine_limit(const struct engine *e); // the `limit` of struct engine_context
 
 // Measures the FLOP/s of matrix products on the engine's device, with the settings' precision.

@@ -456,7 +456,7 @@ int64_t engine_limit(const struct engine *e)
 }
 
 int engine_forecast(const struct engine *e, const struct settings *s,
-                    const struct engine_context *context, struct forecast *f, struct err *err)
+                    const struct engine_context *context, struct prompt_cost *f, struct err *err)
 {
     const struct method_env env = engine_env(e, s);
     return methods_forecast(&env, context->text, context->visual + context->waiting_visual, f, err);

@@ -24,8 +24,8 @@ static double layer_flops(const struct decoder *d, int layer, const struct forec
            flops_ffn(&d->layer[layer], rows->ffn_text + rows->ffn_visual);
 }
 
-int methods_forecast(const struct method_env *env, int64_t text, int64_t visual, struct forecast *f,
-                     struct err *err)
+int methods_forecast(const struct method_env *env, int64_t text, int64_t visual,
+                     struct prompt_cost *f, struct err *err)
 {
     const struct decoder *d = &env->model->decoder;
     const int layers = d->config.layers;
@@ -39,8 +39,8 @@ int methods_forecast(const struct method_env *env, int64_t text, int64_t visual,
         status = methods_check(m, env, err);
         if (status == 0 && m->forecast) status = m->forecast(env, rows, err);
     }
-    *f = (struct forecast){ rows[layers - 1].visual,
-                            flops_head(&d->config) + (all.text + all.visual) * flops_inputs(d) };
+    *f = (struct prompt_cost){ rows[layers - 1].visual,
+                               flops_head(&d->config) + (all.text + all.visual) * flops_inputs(d) };
     for (int l = 0; l < layers; l++) f->flops += layer_flops(d, l, &rows[l]);
     free(rows);
     return status;

@@ -1,6 +1,6 @@
 // core/methods/forecast.h -- what the next prompt would cost under given settings, without a pass.
 //
-//   struct forecast f;
+//   struct prompt_cost f;
 //   if (methods_forecast(&env, text_tokens, visual_tokens, &f, &err) == 0) ... f.flops, f.visual
 //
 // The probe `flops` counts the operations of a real pass. A forecast derives them from the settings
@@ -15,13 +15,13 @@ struct forecast_rows {
     double text, visual, ffn_text, ffn_visual;
 };
 
-struct forecast {
+struct prompt_cost {
     double visual; // visual tokens that the last layer computes
     double flops;  // of the whole prompt
 };
 
 // -1 if a method cannot work with these settings, or if its effect depends on the picture.
-int methods_forecast(const struct method_env *env, int64_t text, int64_t visual, struct forecast *f,
-                     struct err *err);
+int methods_forecast(const struct method_env *env, int64_t text, int64_t visual,
+                     struct prompt_cost *f, struct err *err);
 
 #endif
