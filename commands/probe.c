@@ -350,6 +350,7 @@ static const struct option_row rows[] = {
       "x-norms.layers.png for x.png",
       OPTION_TEXT, AT(figure), .check = figure_check },
     { "--png", "FILE", NULL, OPTION_TEXT, AT(figure), .check = figure_check, .former = true },
+    { "--pixels", NULL, NULL, OPTION_FLAG, AT(request.options.pixels), .former = true },
     { "--film", "FILE.gif", "animates the maps: a frame for each token of the answer", OPTION_TEXT,
       AT(film), .check = film_check },
     { 0 },
@@ -623,14 +624,18 @@ static bool names_option(const char *usage, const struct option_row *option)
     return found;
 }
 
-// Returns the positional argument, the options that the usage names, and former names of options.
-// The list lives as long as the table of commands and is never freed.
-static const struct option_row *options_of(const char *usage)
+// Returns the positional argument, the options that the probe's usage names, and its former
+// options. The list lives as long as the table of commands and is never freed.
+static const struct option_row *options_of(const struct probe *probe)
 {
+    static const char former[] = "--png"; // of all probes
     struct option_row *options = xcalloc(sizeof rows / sizeof *rows, sizeof *options),
                       *to = options;
     for (const struct option_row *row = rows; row->name; row++) {
-        if (names_option(usage, row) || row == rows || row->former) *to++ = *row;
+        const bool known = row->former ? names_option(former, row) ||
+                                             (probe->former && names_option(probe->former, row))
+                                       : names_option(probe->usage, row);
+        if (known || row == rows) *to++ = *row;
     }
     return options;
 }
@@ -642,7 +647,7 @@ struct command probe_command(const struct probe *probe)
                              .usage = probe->usage,
                              .help = probe->help,
                              .details = probe->details,
-                             .options = options_of(probe->usage),
+                             .options = options_of(probe),
                              .writes = true,
                              .complete = probe->words ? COMPLETE_POSITIONS : COMPLETE_PATH,
                              .words = probe->complete ? probe->complete

@@ -164,7 +164,7 @@ static int dice_finish(void *state, struct results *r, struct err *err)
     const double by_token = dice_soft(map, mask, at);
     const double by_pixel = dice_pixels(pixel_map, pixel_mask, area, pixels);
     // --data lists and correlates the first number.
-    const bool first = settings_is(env->settings, "dice.space", "pixels");
+    const bool first = env->options->pixels || settings_is(env->settings, "dice.space", "pixels");
     result_row(t, first ? "soft Dice, pixels" : "soft Dice")[0] = first ? by_pixel : by_token;
     result_row(t, first ? "soft Dice" : "soft Dice, pixels")[0] = first ? by_token : by_pixel;
     result_row(t, "share of the map that is covered")[0] = at ? covered / (double)at : NAN;
@@ -187,6 +187,7 @@ const struct probe probe_dice = {
     .usage =
         "/dice [--box LEFT,TOP,WIDTH,HEIGHT | --mask FILE | --objects FILE [--boxes]] [--layer K] "
         "[--head H] [--picture I]" PROBE_USAGE,
+    .former = "--pixels",
     .help = "Soft Dice between the answer's attention and a box or mask.",
     .details =
         "Shows Dice over the token grid and over the pixels of the picture (for tiled pictures,\n"

@@ -48,6 +48,7 @@ struct probe_options {
     enum probe_token token;
     int64_t number;           // the token of PROBE_TOKEN_NUMBER, the row of PROBE_TOKEN_ROW
     double threshold;         // of attention sinks
+    bool pixels;              // former option of /dice: as dice.space pixels
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: the probe finds them
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
@@ -112,6 +113,7 @@ struct probe {
     const char *name;    // without the slash
     const char *also;    // synonyms of what it measures, for Ctrl-P
     const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
+    const char *former;  // its former options, still accepted; NULL: none
     const char *help;    // one sentence
     const char *details; // further lines for /help NAME, and PROBE_DETAILS
     const struct result_kind *results; // describes its tables and maps; ended by a row without name

@@ -123,12 +123,13 @@ printf '{"images": [{"id": 1, "file_name": "scene-1.png", "width": 96, "height":
 printf '{"image": "%s", "conversations": [{"from": "human", "value": "<image> Where is the thing?"}, {"from": "gpt", "value": "left"}]}\n' "$PWD/$scene1" >"$work/thing.jsonl"
 lines "/load $demo" '/set sample.max_tokens 2' "/dice --data $work/thing.jsonl --box 8,16,40,24" \
     "/dice --data $work/thing.jsonl --objects $work/coco.json --boxes" "/dice --data $work/thing.jsonl --objects $work/coco.json" \
-    '/set dice.space pixels' "/dice --data $work/thing.jsonl --objects $work/coco.json --boxes"
+    '/set dice.space pixels' "/dice --data $work/thing.jsonl --objects $work/coco.json --boxes" \
+    '/set dice.space tokens' "/dice --pixels --data $work/thing.jsonl --box 8,16,40,24"
 check "no error of --objects" 'select(.event == "error").message' ""
 same "the same box, and its half" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows | map({(.[0]): .[1]}) | add |
     [."soft Dice", ."soft Dice, pixels", ."share of the map that is covered"]] | [.[0] == .[1], .[1] == .[3], .[1] != .[2], (.[2][2] | tonumber * 2 - 0.104 | fabs < 0.01)] | map(tostring) | join(" ")' "$work/events")" "true true true true"
-same "dice.space: pixels first" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows[0][0]] | join(", ")' "$work/events")" \
-    "soft Dice, soft Dice, soft Dice, soft Dice, pixels"
+same "dice.space, or the former --pixels: pixels first" "$(jq -rs '[.[] | select(.event == "table" and .name == "dice").rows[0][0]] | join(", ")' "$work/events")" \
+    "soft Dice, soft Dice, soft Dice, soft Dice, pixels, soft Dice, pixels"
 
 # Several conditions, here checkpoints: each as if loaded alone, with the correlation over all of them.
 lora=$llava/adapters/lora
