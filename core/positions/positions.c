@@ -260,6 +260,9 @@ static int mark_picture(const struct position *p, const struct positions_env *en
     if (last < 0 && p->picture >= 0)
         return err_set(err, "the prompt has no picture %d: pictures count from 0 (/context)",
                        p->picture);
+    if (last < 0 && !model_has_vision(env->model))
+        return err_set(err, "the model '%s' is text-only: its prompts have no picture",
+                       env->model->name);
     if (last < 0) return err_set(err, "the prompt has no picture: /image FILE, then ask");
     if (!p->region) return 0;
     if (first != last)

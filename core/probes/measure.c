@@ -235,6 +235,9 @@ static int listener_run(void *self, struct graph *g, const struct site *site,
 static int check_needs(const struct probe *probe, const struct passing *p, struct err *err)
 {
     const int64_t only = p->m->options->picture;
+    if (probe->pictures && !model_has_vision(p->m->model))
+        return err_set(err, "the model '%s' is text-only: /%s needs a picture", p->m->model->name,
+                       probe->name);
     if (probe->pictures && !p->visual_count)
         return err_set(err, "the conversation has no picture: /image FILE, then ask");
     if (probe->answer && p->sequence.n == p->sequence.prompt)

@@ -333,7 +333,7 @@ error: the conversation is empty: ask something first
 ...
 angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 > /attention
-error: the conversation has no picture: /image FILE, then ask
+error: the model '$llama' is text-only: /attention needs a picture
 E
 
 # Keys and values take half the memory in bf16; /regen recomputes the answer from them.
