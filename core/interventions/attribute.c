@@ -235,6 +235,7 @@ const struct probe probe_attribute = {
     .words = attribute_words,
     .complete = attribute_complete,
     .answer = true,
+    .one_layer = true,
     .start = attribute_start,
     .release = attribute_release,
     .passes = attribute_passes,

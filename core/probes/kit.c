@@ -187,7 +187,7 @@ static int choose_layers(struct probe_env *env, const struct probe *probe, struc
     if (layer >= layers)
         return err_set(err, "--layer %d: the model has layers 0 to %d", layer, layers - 1);
     if (layer == PROBE_LAYER_ALL && probe->one_layer)
-        return err_set(err, "/%s needs a single layer: --layer K", probe->name);
+        return err_set(err, "/%s measures a single layer: --layer K, not all", probe->name);
     if (layer >= 0) env->from = env->to = layer;
     if (layer == PROBE_LAYER_DEFAULT && probe->layers == MIDDLE_LAYER)
         env->from = env->to = probe_middle(env->model);

@@ -38,6 +38,8 @@ error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], ob
 ...
 > /attribute --by saliency
 error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
+> /attribute --layer all
+error: /attribute measures a single layer: --layer K, not all
 > /attribute --others $work/own
 error: --others: no picture in '$work/own' can replace the prompt's: the folder has only that picture
 > /attribute --others demo/report
