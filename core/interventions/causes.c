@@ -29,6 +29,8 @@ enum {
 static const double least = 0.1;
 // Of regions with almost the same effect, the smallest is the cause.
 static const double almost = 0.9;
+// A region with less than this share of the whole picture's effect is not the cause.
+static const double enough = 0.5;
 
 static const char whole[] = "the whole picture";
 
@@ -193,7 +195,12 @@ int causes_exchange(struct causes *c, struct passing *p, const char *folder, str
     char **names = folder_list(folder);
     float *own = passes_visual(p, c->picture, &rows, &width, err);
     while (names[count]) count++;
-    err_set(&c->why, "'%s' has no other picture of its size", folder);
+    if (!count)
+        err_set(&c->why, "'%s' is empty or not a folder: name one with --others DIR", folder);
+    else if (count > TRIED)
+        err_set(&c->why, "all show the picture itself");
+    else
+        err_set(&c->why, "'%s' has no other picture of its size", folder);
     if (!own) status = -1;
     // A stride spreads the pictures over the folder.
     for (size_t k = 0, at = 0; k < count && k < TRIED && used < OTHERS && status == 0; k++) {
@@ -204,6 +211,8 @@ int causes_exchange(struct causes *c, struct passing *p, const char *folder, str
         used += one;
         at += count % 7 ? 7 : 1;
     }
+    if (!used && count > TRIED)
+        err_in(&c->why, "only %d of the %zu files in '%s' were tried", TRIED, count, folder);
     struct err ignored;
     if (own && passes_restore(p, c->picture, status == 0 ? err : &ignored) < 0) status = -1;
     folder_list_free(names);
@@ -257,14 +266,14 @@ static bool common(const struct causes *c, const struct cause *region)
            3 * region->change.count >= c->list->change.count;
 }
 
-// Returns the smallest region with almost the largest loss; NULL: none loses enough.
-static const struct cause *find_cause(const struct causes *c)
+// Returns the smallest region with almost the largest loss; NULL: none loses as much as `required`.
+static const struct cause *find_cause(const struct causes *c, double required)
 {
     const struct cause *cause = NULL;
-    double largest = least;
+    double largest = 0;
     for (size_t i = 0; i < c->count; i++)
         if (common(c, &c->list[i])) largest = fmax(largest, -tally_mean(&c->list[i].change));
-    for (size_t i = 0; i < c->count; i++) {
+    for (size_t i = 0; i < c->count && largest >= required; i++) {
         const struct cause *region = &c->list[i];
         if (common(c, region) && -tally_mean(&region->change) >= almost * largest &&
             (!cause || tally_mean(&region->tokens) < tally_mean(&cause->tokens)))
@@ -308,7 +317,8 @@ static void note_maps(const struct causes *c, const struct cause *cause, char *c
 static void note_cause(const struct causes *c, char *const *names, struct results *r)
 {
     const double all = tally_mean(&find(c, whole)->change);
-    const struct cause *cause = find_cause(c);
+    const double required = fmax(least, enough * -all);
+    const struct cause *cause = find_cause(c, required);
     if (-all < least && !cause) {
         results_note(r,
                      "the cause of the answers: the text (other pictures change their "
@@ -317,8 +327,8 @@ static void note_cause(const struct causes *c, char *const *names, struct result
     } else if (!cause) {
         results_note(r,
                      "the cause of the answers: the whole picture (%.3g; no region alone changes "
-                     "their log-probability by more than %g)",
-                     all, least);
+                     "their log-probability by more than %.3g)",
+                     all, required);
     } else {
         results_note(r,
                      "the cause of the answers: %s (%.3g with other pictures in its place; the "

@@ -38,8 +38,8 @@ struct causes {
 // Lists the candidates: the whole picture, the object that a mask [S] marks, what no object of
 // --objects covers, and each object that the mask does not cover.
 void causes_open(struct causes *c, const struct attributing *w, const float *mask, int picture);
-// Exchanges each region with up to 8 pictures of a folder that have the same size. Without such a
-// picture, sets c->why and no change. -1 if a pass fails.
+// Exchanges each region with up to 8 pictures of the same size among at most 64 files of a folder.
+// Without such a picture, sets c->why and no change. -1 if a pass fails.
 int causes_exchange(struct causes *c, struct passing *p, const char *folder, struct err *err);
 // Rates a map [S] against each region.
 void causes_rate(struct causes *c, const float *map, int number);

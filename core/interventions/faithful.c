@@ -302,9 +302,8 @@ static int find_causes(struct faithful *s, struct passing *p, struct err *err)
 {
     const struct probe_options *o = s->env->options;
     const int picture = o->picture < 0 ? 0 : o->picture;
-    const char *path = s->env->pictures[picture].path;
-    if (!o->others && (!o->objects || !path)) return 0;
-    char *beside = o->others ? xstrdup(o->others) : text_folder(path);
+    if (!o->others && !o->objects) return 0;
+    char *beside = o->others ? xstrdup(o->others) : text_folder(s->env->pictures[picture].path);
     causes_open(&s->causes, &s->w, s->mask, picture);
     const int status = causes_exchange(&s->causes, p, beside, err);
     for (int i = 0; i < CAUSE_MAPS && status == 0; i++)
@@ -455,7 +454,7 @@ static void verdict_finish(void *data, struct results *r)
 
 static const struct result_kind faithful_results[] = {
     { "faithful", .unit = "score" },
-    { "faithful.causes", .unit = "change of log-probability (nats)", .columns = "change|low|high" },
+    { "faithful.causes", .unit = "change in log-probability (nats)", .columns = "change|low|high" },
     { "faithful.causes", .unit = "AUC" },
     { "faithful.deletion", .unit = "probability of the answer" },
     { "faithful.insertion", .unit = "probability of the answer" },
@@ -484,16 +483,15 @@ const struct probe probe_faithful = {
         "rank correlation  of the map with the map of a model with shuffled weights in all\n"
         "                  layers; above 0.5 the map is rejected\n"
         "With --data, a sample's text names the object; the table faithful.interval (--csv) has\n"
-        "95% intervals of the means. The table faithful.causes names what the answers depend on: "
-        "up\n"
-        "to 8 other pictures of the same folder (or of --others DIR) replace the whole picture, "
-        "the\n"
-        "object, each other object in the list, and the rest; `change` is the change in the\n"
-        "answer's log-probability, and each map is rated by its AUC against the "
-        "region." PROBE_DETAILS,
+        "95% intervals of the means. The table faithful.causes shows what the answers depend on:\n"
+        "up to 8 other pictures replace the whole picture, the object, each other object in the\n"
+        "list, and the rest; `change` is the change in the answer's log-probability, and each map\n"
+        "is rated by its AUC against the region. The pictures come from the same folder (or\n"
+        "--others DIR), of which at most 64 files are tried." PROBE_DETAILS,
     .results = faithful_results,
     .pictures = true,
     .answer = true,
+    .one_layer = true,
     .start = faithful_start,
     .release = faithful_release,
     .passes = faithful_passes,

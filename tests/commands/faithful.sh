@@ -24,11 +24,29 @@ lines '/load demo/model' "/faithful --by attention --picture 1 --data $world/two
 check "the second picture's objects" 'select(.event == "error").message' ""
 check_has "its objects are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | join(";")' "red star"
 
+# Of a folder with more files than are tried, the note says so.
+mkdir "$work/crowd" "$work/crowd/pictures" && cp "$world/pictures/000000.png" "$work/crowd/pictures"
+for i in {1..69}; do echo x >"$work/crowd/pictures/$i.txt"; done
+jq -c '[.[0]]' "$world/questions.json" >"$work/crowd/questions.json"
+lines '/load demo/model' "/faithful --by attention --data $work/crowd/questions.json --objects $work/first.jsonl --given"
+check_has "a large folder" '.text? // empty' "only 64 of the 70 files in '$work/crowd/pictures' were tried: "
+
+session "a text-only model" tests/goldens/qwen2 <<E
+> Hello
+...
+> /faithful --box 0,0,9,9
+error: the model 'tests/goldens/qwen2' is text-only: /faithful needs a picture
+> /knockout picture > answer
+error: the model 'tests/goldens/qwen2' is text-only: its prompts have no picture
+E
+
 session "refusals" demo/model <<E
 > /image demo/pictures/scene-1.png
 ...
 > Where is the red circle?
 ...
+> /faithful --layer all --box 0,0,9,9
+error: /faithful measures a single layer: --layer K, not all
 > /faithful
 error: /faithful needs the location of the object in question: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
 > /faithful --by saliency --box 0,0,9,9

@@ -193,6 +193,13 @@ static void causes_are_named(void **state)
     verdict((double[]){ -6, -5.5, 0, -5.8 }, "answers: the object (", NULL);
     verdict((double[]){ -0.01, 0, 0, 0.02 }, "answers: the text (", NULL);
     verdict((double[]){ -3, -0.05, 0, -0.02 }, "answers: the whole picture (", NULL);
+    // A region is no cause if the whole picture weighs more than twice as much.
+    verdict((double[]){ -1.6, -0.2, 0, -0.1 },
+            "the whole picture (-1.6; no region alone changes "
+            "their log-probability by more than 0.8)",
+            NULL);
+    verdict((double[]){ -1.6, -0.9, 0, -0.1 }, "answers: the object (-0.9", NULL);
+    verdict((double[]){ 0.02, -0.095, 0, 0 }, "answers: the text (", NULL);
 }
 
 // The exchange of the whole picture is run B of a patch; that of the rest leaves the object.
