@@ -30,13 +30,19 @@ static enum rank rank_of(const struct view *v, const struct setting *row)
     return setting_in(row, "sample") ? RANK_SAMPLE : RANK_OTHER;
 }
 
+// Returns the listed row with this index; NULL past the last.
+static const struct setting *row_at(const struct view *v, int index)
+{
+    return index < v->set.count ? v->set.rows[index] : NULL;
+}
+
 // Lists the shown rows. The selection stays on its row; if the order changes while the panel is not
-// in use, the list returns to its first row.
+// in use, the list returns to its first row. Editing ends if its row is no longer selected.
 static void list_rows(struct view *v, bool focused)
 {
     struct settings_view *s = &v->set;
-    const struct setting *row, *first = s->count ? s->rows[0] : NULL;
-    const struct setting *selected = s->selected < s->count ? s->rows[s->selected] : NULL;
+    const struct setting *row, *first = row_at(v, 0);
+    const struct setting *selected = row_at(v, s->selected);
     s->count = 0;
     for (enum rank rank = RANK_METHOD; rank < RANKS; rank++)
         for (int i = 0; (row = settings_shown(i)); i++) {
@@ -45,16 +51,11 @@ static void list_rows(struct view *v, bool focused)
             s->rows = xreallocarray(s->rows, (size_t)s->count + 1, sizeof *s->rows);
             s->rows[s->count++] = row;
         }
-    if (!focused && s->count && s->rows[0] != first) s->selected = s->top = 0;
+    if (!focused && row_at(v, 0) != first) s->selected = s->top = 0;
     for (int i = 0; focused && i < s->count; i++)
         if (s->rows[i] == selected) s->selected = i;
     if (s->selected >= s->count) s->selected = s->count ? s->count - 1 : 0;
-}
-
-// Returns the listed row with this index; NULL past the last.
-static const struct setting *row_at(const struct view *v, int index)
-{
-    return index < v->set.count ? v->set.rows[index] : NULL;
+    if (row_at(v, s->selected) != selected) s->editing = false;
 }
 
 // --- drawing -------------------------------------------------------------------------------------
@@ -84,13 +85,13 @@ static int value_column(int width)
     return longest + 3 < width * 11 / 20 ? longest + 3 : width * 11 / 20;
 }
 
-static void draw_row(const struct view *v, struct canvas *c, struct area area, int y,
+// middle: the column of values
+static void draw_row(const struct view *v, struct canvas *c, struct area area, int y, int middle,
                      const struct setting *row, bool selected)
 {
     const bool changed = settings_changed(v->settings, row->key);
     const char *value = settings_text(v->settings, row->key);
     const char *name = row->key + group_length(row->key);
-    const int middle = value_column(area.width);
     const struct area left = { area.x, area.y, middle, area.height };
     if (*name == '.')
         name++;
@@ -147,6 +148,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
         canvas_text(c, area, 0, 0, STYLE_DIM, "all settings are at their defaults (c: show all)");
         return;
     }
+    const int middle = value_column(area.width);
     const int line = line_of(v, s->selected), last = line_of(v, count - 1);
     if (line - 1 < s->top) s->top = line > 0 ? line - 1 : 0;
     if (line >= s->top + rows.height) s->top = line - rows.height + 1;
@@ -154,7 +156,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     for (int i = 0, y = -s->top; (row = row_at(v, i)); i++, y++) {
         if (begins_group(v, i))
             canvas_text_n(c, rows, 0, y++, STYLE_TITLE, row->key, group_length(row->key));
-        draw_row(v, c, rows, y, row, focused && i == s->selected);
+        draw_row(v, c, rows, y, middle, row, focused && i == s->selected);
     }
     if (help)
         draw_help(c, (struct area){ area.x, area.y + rows.height, area.width, help },

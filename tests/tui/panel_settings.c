@@ -129,12 +129,26 @@ static void test_order(void **state)
     view_free(v);
 }
 
+// A value being edited does not go to the row that takes its row's place in the list.
+static void test_order_ends(void **state)
+{
+    struct view *v = begin();
+    assert_int_equal(settings_set(v->settings, "ira.on", "on", NULL), 0);
+    struct canvas c = { 0 };
+    canvas_resize(&c, HEIGHT, WIDTH);
+    panel()->draw(v, &c, area, false); // a key toggles a method while another panel has the focus
+    canvas_release(&c);
+    assert_true(setting_in(v->set.rows[v->set.selected], "ira"));
+    assert_false(panel()->typing(v));
+    view_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_click_ends), cmocka_unit_test(test_other_keys),
         cmocka_unit_test(test_long_value), cmocka_unit_test(test_default_cut),
-        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_order),      cmocka_unit_test(test_order_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
