@@ -55,14 +55,24 @@ static struct map_id id_of(const struct view *v, const struct map *m)
                             .token = m->token < 0 ? -1 : m->token };
 }
 
-static bool has_id(const struct map *m, const struct map_id *w)
+static bool matches(const struct map *m, const struct map_id *w)
 {
     const struct result_kind *k = kind_at(w->kind);
-    return (m->quick || results_live(m->name)) && kind_of(m) == w->kind &&
-           (!over_picture(k) || m->picture == w->picture) &&
+    return (!over_picture(k) || m->picture == w->picture) &&
            (!(k->each & EACH_LAYER) || m->layer == w->layer) &&
            (!(k->each & EACH_HEAD) || (m->head < 0 ? -1 : m->head) == w->head) &&
-           (!(k->each & EACH_TOKEN) || m->token == w->token);
+           (!(k->each & EACH_TOKEN) || m->token == w->token) && kind_of(m) == w->kind;
+}
+
+// True if the map belongs to the last answer; a map that the user's command measured may be older.
+static bool is_current(const struct map *m)
+{
+    return m->quick || results_live(m->name);
+}
+
+static bool has_id(const struct map *m, const struct map_id *w)
+{
+    return matches(m, w) && is_current(m);
 }
 
 static int find(const struct image_view *i, const struct map_id *w)
@@ -217,13 +227,11 @@ void maps_last(struct view *v, int token)
 int maps_layer(const struct view *v, const struct map *now, int layer)
 {
     const struct image_view *i = &v->image;
-    const int kind = kind_of(now);
-    for (size_t k = i->map_count; k-- > 0;) {
-        const struct map *m = &i->maps[k];
-        if (m->layer == layer && m->picture == now->picture && m->token == now->token &&
-            (m->head < 0 ? -1 : m->head) == (now->head < 0 ? -1 : now->head) && kind_of(m) == kind)
+    struct map_id w = id_of(v, now);
+    w.layer = layer;
+    for (size_t k = i->map_count; k-- > 0;)
+        if (matches(&i->maps[k], &w) && (is_current(&i->maps[k]) || !is_current(now)))
             return (int)k;
-    }
     return -1;
 }
 
@@ -237,7 +245,7 @@ int maps_layers(const struct view *v, const struct map *now)
 void maps_go_layer(struct view *v, int layer)
 {
     const struct map *now = view_map(v);
-    const int at = now ? maps_layer(v, now, layer) : -1;
+    const int at = now && layer < maps_layers(v, now) ? maps_layer(v, now, layer) : -1;
     if (at < 0) return;
     v->image.map = at;
     v->image.requested = id_of(v, now);
@@ -334,6 +342,7 @@ void maps_take(struct view *v, const struct event_heatmap *h)
 {
     struct image_view *i = &v->image;
     const int shown = i->map;
+    const bool newest = i->map_count && map_is(&i->maps[i->map_count - 1], h);
     image_take_map(i, h);
     if (!i->map_count) return;
     struct map *m = &i->maps[i->map_count - 1];
@@ -343,7 +352,7 @@ void maps_take(struct view *v, const struct event_heatmap *h)
         i->map = (int)i->map_count - 1;
         i->requesting = false;
         request_missing(v);
-    } else if (shown < 0) { // the shown map stays
+    } else if (shown < 0 && !newest) { // the shown map stays
         i->map = i->map_count > 1 ? (int)i->map_count - 2 : -1;
     }
 }

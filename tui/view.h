@@ -285,6 +285,9 @@ const struct preview *view_picture(const struct view *v); // the shown one; NULL
 const struct map *view_map(const struct view *v);
 
 void image_view_release(struct image_view *i);
+// Returns whether the event is a newer version of the map.
+bool map_is(const struct map *m, const struct event_heatmap *h);
+// Adds a map; replaces an older version of it, or the oldest map if there are MAPS_MAX.
 void image_take_map(struct image_view *i, const struct event_heatmap *h);
 void image_take_picture(struct image_view *i, struct preview *p);
 // Drops the maps for which `drops` is true; NULL: all.

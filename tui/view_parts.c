@@ -57,30 +57,32 @@ void image_take_picture(struct image_view *i, struct preview *p)
     if (i->picture >= i->picture_count) i->picture = i->picture_count ? i->picture_count - 1 : 0;
 }
 
-static bool same_map(const struct map *a, const struct event_heatmap *b)
+bool map_is(const struct map *m, const struct event_heatmap *h)
 {
-    return a->picture == b->picture && a->layer == b->layer && a->head == b->head &&
-           a->token == b->token && !strcmp(a->name, b->name) &&
-           !strcmp(a->tile ? a->tile : "", b->tile ? b->tile : "");
+    return m->picture == h->picture && m->layer == h->layer && m->head == h->head &&
+           m->token == h->token && !strcmp(m->name, h->name) &&
+           !strcmp(m->tile ? m->tile : "", h->tile ? h->tile : "");
 }
 
-// Adds a map; replaces an older version of it.
+static void remove_map(struct image_view *i, size_t at)
+{
+    map_release(&i->maps[at]);
+    i->map_count--;
+    memmove(i->maps + at, i->maps + at + 1, (i->map_count - at) * sizeof *i->maps);
+    if (i->map == (int)at) i->map = -1;
+    if (i->map > (int)at) i->map--;
+}
+
 void image_take_map(struct image_view *i, const struct event_heatmap *h)
 {
     const size_t count = (size_t)h->rows * (size_t)h->cols;
     size_t at = 0;
     if (h->rows < 1 || h->cols < 1) return;
-    if (i->map_count >= MAPS_MAX) image_drop_maps(i, NULL);
-    while (at < i->map_count && !same_map(&i->maps[at], h)) at++;
-    if (at < i->map_count) { // removes the older version: the new one goes to the end, because the
-                             // newest map is last
-        const struct map old = i->maps[at];
-        memmove(i->maps + at, i->maps + at + 1, (i->map_count - at - 1) * sizeof old);
-        i->map_count--;
-        map_release((struct map[]){ old });
-        if (i->map == (int)at) i->map = -1;
-        if (i->map > (int)at) i->map--;
-    }
+    while (at < i->map_count && !map_is(&i->maps[at], h)) at++;
+    if (at < i->map_count)
+        remove_map(i, at); // the new version goes to the end, because the newest map is last
+    else if (i->map_count >= MAPS_MAX)
+        remove_map(i, 0);
     i->maps = xreallocarray(i->maps, i->map_count + 1, sizeof *i->maps);
     struct map *m = &i->maps[i->map_count++];
     *m = (struct map){ .name = xstrdup(h->name),
