@@ -229,7 +229,6 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const struct map *m = view_map(v);
     const struct preview *p = view_picture(v);
     area.height -= chips_draw(v, c, area, area.height >= 18 ? 2 : area.height >= 8);
-    v->image.strip.height = 0;
     if (m) area.height -= draw_strip(v, c, area, m);
     if (v->image.strip.height) maps_fill(v);
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
