@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/engine/device.h"
 #include "core/engine/presets.h"
+#include "core/files/checkpoint.h"
 #include "core/methods/forecast.h"
 #include "core/methods/method.h"
 #include "core/picture/boxes.h"
@@ -18,13 +19,22 @@
 
 enum { PREVIEW_SIDE = 768 };
 
-// Returns the settings after the method's key was pressed; NULL if they would be refused.
-static struct settings *toggled(struct engine *e, const struct method *m, bool on)
+// Returns the settings after the method's key was pressed; NULL if they would be refused. Before
+// the model is identified, checks nothing: a calibration's check would wait until all files are
+// hashed.
+static struct settings *toggled(struct engine *e, const struct method *m, bool on, bool identified)
 {
+    const char *value = on ? m->toggle.off : m->toggle.on;
     struct preset_values v = { 0 };
-    preset_add(&v, m->toggle.key, on ? m->toggle.off : m->toggle.on);
+    struct settings *s = NULL;
+    if (!identified) {
+        s = settings_copy(engine_settings(e));
+        settings_set(s, m->toggle.key, value, NULL);
+        return s;
+    }
+    preset_add(&v, m->toggle.key, value);
     preset_fit(&v, engine_model(e), engine_settings(e), false);
-    struct settings *s = engine_propose(e, v.list, v.count, NULL);
+    s = engine_propose(e, v.list, v.count, NULL);
     preset_values_release(&v);
     return s;
 }
@@ -34,15 +44,16 @@ static void take_methods(struct snapshot *s, struct engine *e)
     const struct method *m;
     struct prompt_cost now, then;
     const int64_t prompt = s->context.text + s->context.visual + s->context.waiting_visual;
-    const bool known =
-        s->counted && prompt > 0 && engine_forecast(e, s->settings, &s->context, &now, NULL) == 0;
+    const bool identified = checkpoint_identified(engine_checkpoint(e));
+    const bool known = identified && s->counted && prompt > 0 &&
+                       engine_forecast(e, s->settings, &s->context, &now, NULL) == 0;
     for (int i = 0; (m = method_shown(i)); i++) {
         struct method_state *to = &s->methods[s->method_count++];
         to->method = m;
         to->default_layer = m->default_layer ? m->default_layer(engine_model(e)) : -1;
         if (!m->toggle.on) continue;
         const bool on = method_on(m, s->settings);
-        struct settings *other = toggled(e, m, on);
+        struct settings *other = toggled(e, m, on, identified);
         struct buf b = { 0 };
         m->badge(&b, on || !other ? s->settings : other, to->default_layer);
         to->badge = buf_take(&b);

@@ -15,7 +15,7 @@ struct method_state {
     const struct method *method;
     int default_layer; // -1: none
     char *badge;       // text shown while the method is on; set even if it is off
-    bool possible;     // its key is not refused
+    bool possible;     // its key is not known to be refused
     bool known;        // the changes are known
     double tokens;     // visual tokens that the last layer would compute, less those now
     double flops;      // FLOPs of the prompt, divided by those now

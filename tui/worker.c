@@ -160,7 +160,7 @@ static char *next_line(struct worker *w, bool *quiet, bool *key)
         if (!late) continue;
         pthread_mutex_unlock(&w->mutex);
         if (w->shell->job_count) shell_job_news(w->shell);
-        engine_report_identity(w->shell->engine);
+        if (engine_report_identity(w->shell->engine)) report_state(w);
         pthread_mutex_lock(&w->mutex);
     }
     if (!w->stop) {

@@ -192,15 +192,16 @@ int engine_identify(struct engine *e, struct err *err)
     return 0;
 }
 
-void engine_report_identity(struct engine *e)
+bool engine_report_identity(struct engine *e)
 {
     if (!e->model || !*e->provisional_identity || !checkpoint_identified(e->model->checkpoint))
-        return;
+        return false;
     engine_emit(e, &(struct event){ .kind = EVENT_IDENTITY,
                                     .key = e->provisional_identity,
                                     .text = e->model->checkpoint->name,
                                     .value = e->model->checkpoint->identity });
     *e->provisional_identity = 0;
+    return true;
 }
 
 // A conversation keeps its token ids if the new model has the same fingerprint as the previous

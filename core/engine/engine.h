@@ -64,8 +64,9 @@ void engine_unload(struct engine *e); // gives a notice if messages lose their t
 // progress. Call it before reading the fingerprint (checkpoint_identify). Does nothing without a
 // model.
 int engine_identify(struct engine *e, struct err *err);
-// Emits EVENT_IDENTITY, once, if hashing in the background has found the fingerprint.
-void engine_report_identity(struct engine *e);
+// Emits EVENT_IDENTITY, once, if hashing in the background has found the fingerprint. Returns
+// whether it did.
+bool engine_report_identity(struct engine *e);
 int engine_load_tokenizer(struct engine *e, const char *path, struct err *err);
 const struct model *engine_model(const struct engine *e);     // NULL when none is loaded
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
