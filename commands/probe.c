@@ -266,7 +266,7 @@ static const struct option_row rows[] = {
       OPTION_INT, AT(request.options.steps), 3, 1000 },
     { "--others", "DIR",
       "also measures up to 8 pictures of this folder in place of the picture, and subtracts their "
-      "mean map",
+      "mean map; /faithful also exchanges regions with them",
       OPTION_TEXT, AT(request.options.others) },
     { "--samples", "N", "number of answers to sample (default 5)", OPTION_INT,
       AT(request.options.samples), 1, 1000 },

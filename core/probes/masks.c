@@ -207,16 +207,9 @@ static const char *name_of(const struct masks *m, const cJSON *object)
 static bool named(const struct masks *m, const cJSON *object, const struct masks_query *query)
 {
     static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };
-    char id[24];
-    size_t category;
-    if (query->whole) {
-        const char *name = name_of(m, object);
-        return name && !strcmp(name, query->text);
-    }
-    if (m->coco && json_id_text(object, "category_id", id) &&
-        names_find(&m->categories, id, &category) && *m->category[category] &&
-        strcasestr(query->text, m->category[category]))
-        return true;
+    const char *name = name_of(m, object);
+    if (query->whole) return name && !strcmp(name, query->text);
+    if (name && strcasestr(query->text, name)) return true;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
         const cJSON *value = json_get(object, keys[k]), *one;
         if (occurs(value, query)) return true;

@@ -13,10 +13,9 @@
 #include "core/talk/conversation.h"
 
 struct passing {
-    const struct measuring *m; // the measurement's own, or `with`
-    const struct measuring
-        *own;              // the measurement's own, while `with` is used; NULL: `with` is unused
-    struct measuring with; // the measurement's own, but with a different model
+    const struct measuring *m;   // the measurement's own, or `with`
+    const struct measuring *own; // the measurement's own while `with` is used, else NULL
+    struct measuring with;       // the measurement's own, but with a different model
     struct conversation *c;
     struct sequence sequence;
     struct methods methods;

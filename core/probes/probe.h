@@ -68,9 +68,11 @@ struct probe_options {
     // Layers in a window; 0: a fifth of all. In attribution: rows and columns of visual tokens in
     // an occluded square; 0: 1.
     int window;
-    const char *by;     // kinds of attribution, separated by commas; NULL: the default
-    int steps;          // of integrated gradients; 0: the default
-    const char *others; // folder of pictures that correct maps for sinks; NULL: none
+    const char *by; // kinds of attribution, separated by commas; NULL: the default
+    int steps;      // of integrated gradients; 0: the default
+    // Folder of other pictures, which correct maps for sinks and replace regions in /faithful;
+    // NULL: none.
+    const char *others;
     // Of probes that answer again.
     int samples;        // answers to sample; 0: the probe's choice
     double temperature; // of these samples; 0: the probe's choice

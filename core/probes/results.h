@@ -81,8 +81,7 @@ struct result_table {
     bool kept;   // if own: a data set's table has the rows of all samples
     bool curve;  // keys are numbers: columns can be drawn as curves over them
     bool points; // columns 1 and 2 are x and y of points
-    int ranked; // rows are sorted by the first number, 1: ascending, -1: descending; only the first
-    // rows are shown
+    int ranked; // 1, -1: sorted by the first number, ascending or descending; shows first rows only
     bool log_y; // the y axis of the points is logarithmic
 };
 
