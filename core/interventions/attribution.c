@@ -254,7 +254,7 @@ int attributing_others(struct attributing *w, struct passing *p, const char *fol
     const size_t n = (size_t)w->env->sequence->n;
     int64_t rows = 0, width = 0;
     if (find_picture(w, err) < 0) return -1;
-    float *own = passes_visual(p, w->picture, &rows, &width, err);
+    float *own = passes_visual(p, w->picture, &rows, &width, NULL, err);
     if (!own) return -1;
     char **names = folder_list(folder);
     struct attribution one = { .rows = xcalloc(n + 1, sizeof(double)) };

@@ -151,49 +151,69 @@ void causes_close(struct causes *c)
 
 // --- exchanges -----------------------------------------------------------------------------------
 
-// Runs the answer with a region of another picture: own and other [rows, width].
-static int exchange(struct causes *c, struct passing *p, struct cause *region, const float *own,
-                    const float *other, const float *focus, int64_t rows, int64_t width,
-                    struct err *err)
+// A picture as the encoder makes it.
+struct encoded {
+    int64_t rows, width;
+    float *tokens; // [rows, width]
+    float *focus;  // [rows] the encoder's attention to each token; NULL: no method reads it
+};
+
+// Returns a copy of own [rows, width] with another picture's rows in the region.
+static float *mix(const struct causes *c, const struct cause *region, const float *own,
+                  const float *other, int64_t rows, int64_t width)
 {
     const struct sequence *q = c->w->env->sequence;
     const size_t size = (size_t)(rows * width) * sizeof *own;
-    double *logp = xcalloc((size_t)(q->n - q->prompt) + 1, sizeof *logp);
     float *mixed = memcpy(xmalloc(size), own, size);
     for (int64_t i = 0; i < q->n; i++)
         if (region->at[i] && q->cell[i] < rows)
             memcpy(mixed + q->cell[i] * width, other + q->cell[i] * width,
                    (size_t)width * sizeof *mixed);
+    return mixed;
+}
+
+// Runs the answer with another picture in a region.
+static int exchange(struct causes *c, struct passing *p, struct cause *region,
+                    const struct encoded *own, const struct encoded *other, struct err *err)
+{
+    const struct sequence *q = c->w->env->sequence;
+    double *logp = xcalloc((size_t)(q->n - q->prompt) + 1, sizeof *logp);
+    float *mixed = mix(c, region, own->tokens, other->tokens, own->rows, own->width);
+    float *focus =
+        own->focus && other->focus ? mix(c, region, own->focus, other->focus, own->rows, 1) : NULL;
     int status = passes_show(p, c->picture, mixed, focus, err);
     if (status == 0) status = passes_run(p, NULL, 0, logp, err);
     if (status == 0) tally_add(&region->change, attribution_sum(c->w, logp) - c->w->logp);
     free(mixed);
+    free(focus);
     free(logp);
     return status;
 }
 
 // Exchanges all regions with the picture in a file. Sets *used to false if it cannot take the
 // picture's place, or is the picture itself.
-static int exchange_all(struct causes *c, struct passing *p, const char *path, const float *own,
-                        int64_t rows, int64_t width, bool *used, struct err *err)
+static int exchange_all(struct causes *c, struct passing *p, const char *path,
+                        const struct encoded *own, bool *used, struct err *err)
 {
-    float *focus = NULL, *other = passes_encode(p, c->picture, path, &focus, &c->why);
-    int status = other ? 0 : passes_check(p, err);
-    *used = other && memcmp(other, own, (size_t)(rows * width) * sizeof *own) != 0;
+    struct encoded other = { 0 };
+    other.tokens = passes_encode(p, c->picture, path, &other.focus, &c->why);
+    int status = other.tokens ? 0 : passes_check(p, err);
+    *used = other.tokens && memcmp(other.tokens, own->tokens,
+                                   (size_t)(own->rows * own->width) * sizeof *own->tokens) != 0;
     for (size_t i = 0; i < c->count && *used && status == 0; i++)
-        status = exchange(c, p, &c->list[i], own, other, focus, rows, width, err);
-    free(other);
-    free(focus);
+        status = exchange(c, p, &c->list[i], own, &other, err);
+    free(other.tokens);
+    free(other.focus);
     return status;
 }
 
 int causes_exchange(struct causes *c, struct passing *p, const char *folder, struct err *err)
 {
-    int64_t rows, width;
+    struct encoded own = { 0 };
     size_t count = 0;
     int used = 0, status = 0;
     char **names = folder_list(folder);
-    float *own = passes_visual(p, c->picture, &rows, &width, err);
+    own.tokens = passes_visual(p, c->picture, &own.rows, &own.width, &own.focus, err);
     while (names[count]) count++;
     if (!count)
         err_set(&c->why, "'%s' is empty or not a folder: name one with --others DIR", folder);
@@ -201,12 +221,12 @@ int causes_exchange(struct causes *c, struct passing *p, const char *folder, str
         err_set(&c->why, "all show the picture itself");
     else
         err_set(&c->why, "'%s' has no other picture of its size", folder);
-    if (!own) status = -1;
+    if (!own.tokens) status = -1;
     // A stride spreads the pictures over the folder.
     for (size_t k = 0, at = 0; k < count && k < TRIED && used < OTHERS && status == 0; k++) {
         bool one = false;
         char *path = xasprintf("%s/%s", folder, names[at % count]);
-        status = exchange_all(c, p, path, own, rows, width, &one, err);
+        status = exchange_all(c, p, path, &own, &one, err);
         free(path);
         used += one;
         at += count % 7 ? 7 : 1;
@@ -214,9 +234,10 @@ int causes_exchange(struct causes *c, struct passing *p, const char *folder, str
     if (!used && count > TRIED)
         err_in(&c->why, "only %d of the %zu files in '%s' were tried", TRIED, count, folder);
     struct err ignored;
-    if (own && passes_restore(p, c->picture, status == 0 ? err : &ignored) < 0) status = -1;
+    if (own.tokens && passes_restore(p, c->picture, status == 0 ? err : &ignored) < 0) status = -1;
     folder_list_free(names);
-    free(own);
+    free(own.tokens);
+    free(own.focus);
     return status;
 }
 

@@ -206,8 +206,9 @@ static int show_corrupted(struct patch *s, struct passing *p, struct err *err)
     int64_t rows, width;
     read_words(s->env->options->words, &path);
     float *focus = NULL;
-    float *tokens = s->corruption == FILE_OF ? passes_encode(p, s->picture, path, &focus, err)
-                                             : passes_visual(p, s->picture, &rows, &width, err);
+    float *tokens = s->corruption == FILE_OF
+                        ? passes_encode(p, s->picture, path, &focus, err)
+                        : passes_visual(p, s->picture, &rows, &width, NULL, err);
     if (!tokens) return -1;
     if (s->corruption != FILE_OF) corrupt(s, tokens, rows, width);
     const int status = passes_show(p, s->picture, tokens, focus, err);

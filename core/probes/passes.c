@@ -300,15 +300,24 @@ static float *tokens_of(struct passing *p, const struct tensor *visual)
     return host;
 }
 
-float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width, struct err *err)
+static float *copy_focus(const float *focus, int64_t tokens)
+{
+    const size_t size = (size_t)tokens * sizeof *focus;
+    return focus ? memcpy(xmalloc(size), focus, size) : NULL;
+}
+
+float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width, float **focus,
+                     struct err *err)
 {
     const struct tensor *visual = p->visual[picture];
+    if (focus) *focus = NULL;
     if (!visual) {
         err_set(err, "the prompt does not show picture %d", picture);
         return NULL;
     }
     *rows = visual->shape[0];
     *width = visual->shape[1];
+    if (focus) *focus = copy_focus(p->focus[picture], *rows);
     return tokens_of(p, visual);
 }
 
@@ -334,12 +343,6 @@ static int open_picture(struct passing *p, int picture, const char *path, struct
     to->newline = now->newline, to->newline_step = now->newline_step;
     to->part_tokens = now->part_tokens, to->part_cols = now->part_cols;
     return 0;
-}
-
-static float *copy_focus(const float *focus, int64_t tokens)
-{
-    const size_t size = (size_t)tokens * sizeof *focus;
-    return focus ? memcpy(xmalloc(size), focus, size) : NULL;
 }
 
 float *passes_encode(struct passing *p, int picture, const char *path, float **focus,

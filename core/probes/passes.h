@@ -47,9 +47,10 @@ int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
 // after a file that cannot be used.
 int passes_check(struct passing *p, struct err *err);
 // passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of
-// the same size, to replace the picture, and sets *focus to the encoder's attention to each of them
-// (NULL: no method reads it). The caller frees both. NULL on failure.
-float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width,
+// the same size, to replace the picture. Both set *focus to the encoder's attention to each of them
+// (NULL: no method reads it); passes_visual takes NULL for `focus`. The caller frees both. NULL on
+// failure.
+float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width, float **focus,
                      struct err *err);
 float *passes_encode(struct passing *p, int picture, const char *path, float **focus,
                      struct err *err);

@@ -202,6 +202,76 @@ static void causes_are_named(void **state)
     verdict((double[]){ 0.02, -0.095, 0, 0 }, "answers: the text (", NULL);
 }
 
+static const char *other_path; // the picture of exchange_passes
+static double exchanged;       // its change in log-probability
+
+// Exchanges the left half of the picture: tokens, and the encoder's attention to them.
+static int exchange_passes(void *state, struct passing *p, struct err *err)
+{
+    int64_t rows, width;
+    float *focus, *seen;
+    const double before = logp_of(p);
+    float *own = passes_visual(p, 0, &rows, &width, &focus, err);
+    float *other = passes_encode(p, 0, other_path, &seen, err);
+    const bool there = own && other && focus && seen;
+    const int64_t side = (int64_t)sqrt((double)rows);
+    for (int64_t i = 0; i < rows && there; i++) {
+        if (i % side >= side / 2) continue;
+        memcpy(own + i * width, other + i * width, (size_t)width * sizeof *own);
+        focus[i] = seen[i];
+    }
+    must(there ? passes_show(p, 0, own, focus, err) : -1, err);
+    exchanged = logp_of(p) - before;
+    must(passes_restore(p, 0, err), err);
+    free(own);
+    free(other);
+    free(focus);
+    free(seen);
+    return 0;
+}
+
+static const struct probe probe_exchange = { .name = "exchange",
+                                             .answer = true,
+                                             .start = keep_start,
+                                             .release = keep_release,
+                                             .passes = exchange_passes,
+                                             .finish = keep_finish };
+
+// Writes noise as other.ppm to a new folder; the caller removes the folder.
+static char *noise_folder(void)
+{
+    char ppm[16 + 64 * 48 * 3], *folder = scratch_new();
+    const int head = snprintf(ppm, sizeof ppm, "P6 64 48 255\n");
+    for (int i = 0; i < 64 * 48 * 3; i++) ppm[head + i] = (char)(i * 7);
+    scratch_write(folder, "other.ppm", ppm, (size_t)head + 64 * 48 * 3);
+    return folder;
+}
+
+// Pruning by the encoder's attention sees the other picture's attention in the region only.
+static void an_exchange_includes_the_encoders_attention(void **state)
+{
+    static const double box[4] = { 0, 0, 32, 48 };
+    struct golden g;
+    struct err err = { 0 };
+    struct results r = { 0 }, none = { 0 };
+    struct probe_options o = probe_defaults;
+    char *folder = noise_folder(), *path = xasprintf("%s/other.ppm", folder);
+    ask(&g, "llava-1.5", 2);
+    must(engine_set(g.engine, "prune.score", "cls", &err), &err);
+    must(engine_set(g.engine, "prune.layer", "input", &err), &err);
+    other_path = path;
+    run_probe(&g, &probe_exchange, NULL, &none);
+    o.box = box, o.by = "attention", o.others = folder;
+    run_probe(&g, &probe_faithful, &o, &r);
+    near(&g, "the object", *results_value(&r, "faithful.causes", "the object", "change"), exchanged,
+         1e-6);
+    results_release(&r);
+    results_release(&none);
+    free(path);
+    scratch_remove(folder);
+    golden_close(&g);
+}
+
 // The exchange of the whole picture is run B of a patch; that of the rest leaves the object.
 static void an_exchange_shows_the_other_picture(void **state)
 {
@@ -209,11 +279,7 @@ static void an_exchange_shows_the_other_picture(void **state)
     struct golden g;
     struct results r = { 0 }, patched = { 0 };
     struct probe_options o = probe_defaults;
-    char ppm[16 + 64 * 48 * 3];
-    const int head = snprintf(ppm, sizeof ppm, "P6 64 48 255\n");
-    for (int i = 0; i < 64 * 48 * 3; i++) ppm[head + i] = (char)(i * 7);
-    char *folder = scratch_new(), *path = xasprintf("%s/other.ppm", folder);
-    scratch_write(folder, "other.ppm", ppm, (size_t)head + 64 * 48 * 3);
+    char *folder = noise_folder(), *path = xasprintf("%s/other.ppm", folder);
     ask(&g, "llava-1.5", 2);
     o.words = path;
     run_probe(&g, &probe_patch, &o, &patched);
@@ -280,6 +346,7 @@ int main(void)
         cmocka_unit_test(controls_bound_the_scores),
         cmocka_unit_test(causes_are_named),
         cmocka_unit_test(an_exchange_shows_the_other_picture),
+        cmocka_unit_test(an_exchange_includes_the_encoders_attention),
         cmocka_unit_test(an_object_outside_the_picture_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
