@@ -402,10 +402,9 @@ static int smaller(int a, int b)
 static void name_box(struct view *v, const double box[4])
 {
     struct image_view *i = &v->image;
-    const struct map *m = view_map(v);
+    const struct preview *p = view_picture(v);
     char number[16] = "";
-    if (i->picture_count > 1)
-        snprintf(number, sizeof number, ":%d", m && m->picture >= 0 ? m->picture : (int)i->picture);
+    if (p && i->picture_count > 1) snprintf(number, sizeof number, ":%d", p->index);
     snprintf(i->dragged, sizeof i->dragged, "picture%s[%.3g%%,%.3g%%,%.3g%%,%.3g%%]", number,
              100 * box[0], 100 * box[1], 100 * (box[2] - box[0]), 100 * (box[3] - box[1]));
 }

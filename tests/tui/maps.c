@@ -10,6 +10,7 @@
 
 #include "commands/reference.h"
 #include "tui/maps.h"
+#include "tui/panel.h"
 
 static struct event_heatmap heatmap(int layer, int token, const float *value)
 {
@@ -79,12 +80,37 @@ static void test_too_many(void **state)
     view_free(v);
 }
 
+// A box on a picture has the picture's number in the conversation, which counts removed pictures.
+static void test_box(void **state)
+{
+    const struct area area = { 0, 0, 40, 12 };
+    struct view *v = view_new();
+    struct canvas c = { 0 };
+    for (int i = 1; i < 3; i++) { // picture 0 was removed by /undo
+        struct preview *p = xcalloc(1, sizeof *p);
+        p->index = i;
+        p->path = xstrdup("picture.png");
+        p->image = (struct image){ 1, 1, 3, xcalloc(3, 1) };
+        image_take_picture(&v->image, p);
+    }
+    canvas_resize(&c, area.height, area.width);
+    panel_at(PANEL_image)->draw(v, &c, area, true);
+    const struct area at = v->image.map_area;
+    v->image.commanding = true;
+    panel_at(PANEL_image)->click(v, area, at.x, at.y, 1);
+    panel_at(PANEL_image)->click(v, area, at.x, at.y, 0);
+    assert_ptr_equal(strstr(v->image.dragged, "picture:2["), v->image.dragged);
+    canvas_release(&c);
+    view_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replaced),
         cmocka_unit_test(test_earlier),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_box),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
