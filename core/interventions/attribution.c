@@ -240,9 +240,9 @@ static int add_other(struct attributing *w, struct passing *p, struct attributio
         status = run_kind(w, p, k, one, err);
         const double size = size_of(w, one->rows);
         for (int64_t i = 0; i < w->env->sequence->n && status == 0; i++)
-            if (shows(w, one->rows, i) && size > 0)
-                w->maps[k].mean[i] +=
-                    (one->rows[i] / size - w->maps[k].mean[i]) / (double)(w->others + 1);
+            if (shows(w, one->rows, i))
+                w->maps[k].mean[i] += ((size > 0 ? one->rows[i] / size : 0) - w->maps[k].mean[i]) /
+                                      (double)(w->others + 1);
     }
     w->others += status == 0;
     return status;
