@@ -278,14 +278,17 @@ static int make_mask(struct image *mask, const struct found *f, const struct mas
 }
 
 // Fails with a message that lists the objects' names.
-static int not_named(const char *path, const char *picture, const struct found *f, const char *text,
+static int not_named(const struct masks *m, const char *path, const char *picture, const char *text,
                      struct err *err)
 {
     struct buf all = { 0 };
-    for (size_t i = 0; i < f->object_count; i++) {
-        const char *name = cJSON_GetStringValue(json_get(f->objects[i], "name"));
-        if (name) buf_printf(&all, "%s%s", all.length ? ", " : ": it has ", name);
+    size_t count;
+    char **names = masks_names(m, picture, &count);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&all, "%s%s", i ? ", " : ": it has ", names[i]);
+        free(names[i]);
     }
+    free(names);
     err_set(err, "'%s' lists no object '%s' of '%s'%s", path, text, picture,
             all.length ? all.data : "");
     buf_release(&all);
@@ -310,7 +313,7 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
     else if (status == 0 && (status = make_mask(mask, &f, p, query, err)) < 0)
         err_in(err, "'%s', '%s'", path, name);
     for (size_t i = 0; i < f.object_count; i++) any |= named(m, f.objects[i], query);
-    if (status == 0 && query->named && !any) status = not_named(path, name, &f, query->text, err);
+    if (status == 0 && query->named && !any) status = not_named(m, path, name, query->text, err);
     int64_t work = mask_work(mask);
     for (size_t i = 0; i < f.object_count && status == 0; i++) {
         if (any && !named(m, f.objects[i], query)) continue;

@@ -312,6 +312,14 @@ static void coco_instances_are_masks(void **state)
     // As written by pycocotools.
     check_mask(file, "c.jpg", "?", false, "....##/.##.../.##..#/......");
     check_mask(file, "d.jpg", "?", false, "does not list the picture 'd.jpg'");
+    struct masks m;
+    struct image mask;
+    struct err err = { 0 };
+    must(masks_open(&m, file, &err), &err);
+    const struct masks_query query = { .picture = "a.jpg", .text = "bird", .named = true };
+    assert_int_equal(masks_read(&m, &query, &mask, &err), -1);
+    assert_non_null(strstr(err.text, "lists no object 'bird' of 'a.jpg': it has dog, cat"));
+    masks_close(&m);
 }
 
 // Rows of objects with box and flat polygon; the expression selects one, and so does the number in
