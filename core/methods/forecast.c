@@ -20,7 +20,7 @@ static double layer_flops(const struct decoder *d, int layer, const struct forec
     const double n = rows->text + rows->visual;
     const double window = decoder_slides(c, layer) ? (double)c->window : 0;
     return flops_projections(&d->layer[layer], n) +
-           flops_attention(c, layer, causal_pairs(n, window)) +
+           flops_attention(c, layer, causal_pairs(n, window)) + flops_recurrence(c, layer, n) +
            flops_ffn(&d->layer[layer], rows->ffn_text + rows->ffn_visual);
 }
 

@@ -4,7 +4,8 @@
 //   if (methods_forecast(&env, text_tokens, visual_tokens, &f, &err) == 0) ... f.flops, f.visual
 //
 // The probe `flops` counts the operations of a real pass. A forecast derives them from the settings
-// and omits the methods' own operations, which are few.
+// and omits the methods' own operations, which are few, and the pairs of visual tokens that see
+// later ones of their picture (Gemma 3).
 #ifndef CORE_METHODS_FORECAST_H
 #define CORE_METHODS_FORECAST_H
 

@@ -1,5 +1,6 @@
 // tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas; the
 // measured times.
+#include "core/methods/forecast.h"
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 #include "tests/core/scratch.h"
@@ -133,6 +134,30 @@ static void counts_follow_the_formulas(void **state)
     }
 }
 
+// Without methods, the forecast of a causal prompt is what the probe counts.
+static void forecast_agrees(void **state)
+{
+    static const char *const names[] = { "kimi-vl", "qwen3.5" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct golden g;
+        struct results r = { 0 };
+        struct sequence s = { 0 };
+        struct err err = { 0 };
+        struct prompt_cost f;
+        ask(&g, names[i], 1);
+        must(measure_sequence(golden_conversation(&g), engine_settings(g.engine), &s, &err), &err);
+        const int64_t visual = sequence_visual_count(&s, 0);
+        const struct engine_context context = { .text = s.prompt - visual, .visual = visual };
+        sequence_release(&s);
+        must(engine_forecast(g.engine, engine_settings(g.engine), &context, &f, &err), &err);
+        run_probe(&g, &probe_flops, NULL, &r);
+        near(&g, "forecast", f.flops, cell(&r, "all", "prompt, full"), 1);
+        near(&g, "visual tokens", f.visual, (double)visual, 0);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
 // LoRA of rank r adds to each of its linear layers two products with r columns or rows.
 static void lora_is_counted(void **state)
 {
@@ -211,6 +236,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_the_formulas),
         cmocka_unit_test(experts_and_latents_are_counted),
+        cmocka_unit_test(forecast_agrees),
         cmocka_unit_test(lora_is_counted),
         cmocka_unit_test(ira_is_counted_in_its_layers),
         cmocka_unit_test(without_methods_is_the_default),
