@@ -3,9 +3,9 @@
 // A.2.2).
 //
 // With a = dl/dx of a token through the norm alone, y = x / rms(x) (LayerNorm: (x - mean) / std)
-// and b = dl/dy, a = P b / rms(x), where P projects on the directions that y (and, with LayerNorm,
-// the mean) leave. So a LayerNorm's a has mean 0 and an RMSNorm's has not, and in both
-// rms(x)^2 |a|^2 <= |b|^2 (LayerNorm: of b without its mean).
+// and b = dl/dy, a = P b / rms(x) (LayerNorm: / std), where P removes the part of b along y (with
+// LayerNorm, its mean, too). So a has mean 0 for LayerNorm but not for RMSNorm, and for both
+// rms(x)^2 |a|^2 <= |b|^2 (LayerNorm: std^2 |a|^2, and b without its mean).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,8 @@ static void spread(const float *x, int64_t n, double *mean, double *var)
     *var = squares / (double)n;
 }
 
-// Adds one token: x, dx and dy [n], of which dy becomes dl/dy, before the gain.
+// Adds one token: x, dx = a and dy [n], the gradient of the norm's output. Multiplies dy by the
+// gain, which makes it b.
 static void add_row(struct norm_sums *to, const float *x, const float *dx, float *dy,
                     const float *gain, int64_t n, bool centred)
 {
