@@ -1,7 +1,6 @@
 // core/files/gguf_delta.c -- Qwen3.5's language models in GGUF files: layers with Gated DeltaNet.
 //
 // Facts: llama.cpp's conversion/qwen.py and src/models/qwen35.cpp. Easy to get wrong:
-//   - "block_count" also counts the layers that predict further tokens (nextn_predict_layers);
 //   - gains are stored as 1 + w, except that of the recurrence's outputs;
 //   - with more value heads than key heads, file value head r * Hk + g is Hugging Face's head
 //     g * (Hv/Hk) + r in every tensor that has value heads. The recurrence computes heads in this
@@ -34,11 +33,13 @@ const struct gguf_name gguf_delta_names[] = {
 
 // Sets "layer_types" if the file lists the recurrent layers, otherwise the interval of the layers
 // with attention.
-static void read_types(struct gguf_config *c, int64_t layers)
+static void read_types(struct gguf_config *c)
 {
+    const cJSON *number = json_get(c->to, "num_hidden_layers");
     const struct gguf_entry *list = config_list(c, "attention.recurrent_layers", UINT16_MAX);
     config_int(c, "full_attention_interval", "full_attention_interval", 4);
-    if (c->failed || !list || !list->count) return;
+    if (c->failed || !list || !list->count || !number) return;
+    const int64_t layers = (int64_t)number->valuedouble;
     if (list->count < (uint64_t)layers) {
         config_refuse(c, "'%s.attention.recurrent_layers' has %llu members for %lld layers",
                       c->arch, (unsigned long long)list->count, (long long)layers);
@@ -67,20 +68,8 @@ static void read_rotary(struct gguf_config *c)
     config_put_list(scaling, "mrope_section", sections, 3);
 }
 
-// Returns the number of layers that predict further tokens.
-static int64_t read_further(struct gguf_config *c)
-{
-    const int64_t blocks = config_value(c, "block_count", 1, GGUF_NEEDED);
-    const int64_t further = config_value(c, "nextn_predict_layers", 0, 0);
-    if (!c->failed && further >= blocks)
-        config_refuse(c, "'%s.nextn_predict_layers' is %lld, but '%s.block_count' is %lld", c->arch,
-                      (long long)further, c->arch, (long long)blocks);
-    return c->failed ? 0 : further;
-}
-
 void gguf_delta_read(struct gguf_config *c)
 {
-    const int64_t layers = config_value(c, "block_count", 1, GGUF_NEEDED) - read_further(c);
     const int64_t key_heads = config_value(c, "ssm.group_count", 1, GGUF_NEEDED);
     const int64_t heads = config_value(c, "ssm.time_step_rank", 1, GGUF_NEEDED);
     const int64_t values = config_value(c, "ssm.inner_size", 1, GGUF_NEEDED);
@@ -90,14 +79,12 @@ void gguf_delta_read(struct gguf_config *c)
         config_refuse(c, "'%s.ssm.inner_size' is %lld, not a multiple of %lld heads", c->arch,
                       (long long)values, (long long)heads);
     if (c->failed) return;
-    cJSON_DeleteItemFromObjectCaseSensitive(c->to, "num_hidden_layers");
-    cJSON_AddNumberToObject(c->to, "num_hidden_layers", (double)layers);
     cJSON_AddNumberToObject(c->to, "linear_num_key_heads", (double)key_heads);
     cJSON_AddNumberToObject(c->to, "linear_num_value_heads", (double)heads);
     const int64_t width = values / heads;
     cJSON_AddNumberToObject(c->to, "linear_value_head_dim", (double)width);
     cJSON_AddBoolToObject(c->to, GGUF_ALTERNATE, heads != key_heads);
-    read_types(c, layers);
+    read_types(c);
     read_rotary(c);
 }
 
@@ -124,15 +111,6 @@ static int put_rates(const struct safetensor *t, const char *start, struct renam
 int gguf_delta_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                    const char *start, struct renamed *r, struct err *err)
 {
-    const char *number = strstr(start, "layers.");
-    struct gguf_config c = { .file = f, .arch = "qwen35", .err = err };
-    const int64_t further = read_further(&c);
-    const int64_t layers = config_value(&c, "block_count", 1, GGUF_NEEDED) - further;
-    if (c.failed) return -1;
-    if (further && number && strtoll(number + strlen("layers."), NULL, 10) >= layers) {
-        renamed_add(r, t, xasprintf("mtp.%s", t->name)); // not read, like mtp.* in model folders
-        return 1;
-    }
     if (!strcmp(stem, "ssm_a")) return put_rates(t, start, r, err);
     if (strcmp(stem, "ssm_conv1d") != 0) return 0;
     if (t->rank != 2) return err_set(err, "tensor '%.200s' is not a matrix", t->name);

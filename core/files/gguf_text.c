@@ -37,16 +37,8 @@ static const struct gguf_name glm_names[] = {
     { 0 },
 };
 
-// Tensors of the last layers, which only predict further tokens, get names that core/model/unread.c
-// knows as harmless ("mtp").
 static const struct gguf_name glm_moe_names[] = {
     { "post_attention_norm", "post_attention_layernorm", PLAIN },
-    { "nextn.eh_proj", "mtp.eh_proj", PLAIN },
-    { "nextn.enorm", "mtp.enorm", PLAIN },
-    { "nextn.hnorm", "mtp.hnorm", PLAIN },
-    { "nextn.embed_tokens", "mtp.embed_tokens", PLAIN },
-    { "nextn.shared_head_head", "mtp.shared_head.head", PLAIN },
-    { "nextn.shared_head_norm", "mtp.shared_head.norm", PLAIN },
     { 0 },
 };
 
@@ -101,21 +93,10 @@ static void read_glm(struct gguf_config *c)
                                 (double)rotary / width->valuedouble);
 }
 
-// The number of layers includes those that only predict further tokens, even if the file lacks
-// them.
 static void read_glm_moe(struct gguf_config *c)
 {
-    const int64_t layers = config_value(c, "block_count", 1, GGUF_NEEDED);
-    const int64_t further = config_value(c, "nextn_predict_layers", 0, 0);
     read_glm(c);
     gguf_scored_read(c);
-    if (further >= layers)
-        config_refuse(c, "'%s.nextn_predict_layers' is %lld, but '%s.block_count' only %lld",
-                      c->arch, (long long)further, c->arch, (long long)layers);
-    if (c->failed || !further) return;
-    cJSON_SetNumberValue(cJSON_GetObjectItemCaseSensitive(c->to, "num_hidden_layers"),
-                         (double)(layers - further));
-    cJSON_AddNumberToObject(c->to, "num_nextn_predict_layers", (double)further);
 }
 
 // Files lack the factor of the scores. It follows from the width of a head, except in the 27B
@@ -136,7 +117,7 @@ static void read_gemma(struct gguf_config *c)
     if (!json_get(c->to, "sliding_window")) cJSON_AddNullToObject(c->to, "sliding_window");
 }
 
-// Marks DeepStack's number of layers as read; the encoder's file determines it.
+// Marks the number of DeepStack's layers as read; the encoder's file determines it.
 static void read_deepstack(struct gguf_config *c)
 {
     config_value(c, "n_deepstack_layers", 0, 0);
@@ -155,9 +136,10 @@ static const struct gguf_architecture {
     int order; // order of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary
                // part, reversed, only in files with multimodal positions; 0: unchanged
     bool part; // positions rotate only a part of each head; `read` reads it
+    bool further; // "block_count" also counts the last layers, which only predict further tokens
+                  // ("nextn_predict_layers"), even if the file lacks them
     void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
-    // Layer tensors that only this architecture has, and those that it shares with others; NULL:
-    // none.
+    // Tensors that other architectures lack, and those that only some of them have; NULL: none.
     const struct gguf_name *names, *shared_names;
     // Splits or joins a tensor and adds the results, whose names begin with `start`
     // ("model.layers.3."). Returns 1; 0 for tensors that are only renamed; -1 on error.
@@ -175,13 +157,14 @@ static const struct gguf_architecture {
       .names = gguf_latent_names, .put = gguf_latent_put },
     { "qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe", .read = read_deepstack_experts,
       .names = gguf_latent_names, .put = gguf_latent_put },
-    { "qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", .part = true, .read = gguf_delta_read,
-      .names = gguf_delta_names, .put = gguf_delta_put },
+    { "qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", .part = true, .further = true,
+      .read = gguf_delta_read, .names = gguf_delta_names, .put = gguf_delta_put },
     { "gemma3", "Gemma3ForCausalLM", "gemma3_text", .read = read_gemma, .names = gemma_names },
     { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .part = true, .read = read_glm,
       .names = glm_names },
-    { "glm4moe", "Glm4MoeForCausalLM", "glm4_moe", .part = true, .read = read_glm_moe,
-      .names = glm_moe_names, .shared_names = gguf_latent_names, .put = gguf_latent_put },
+    { "glm4moe", "Glm4MoeForCausalLM", "glm4_moe", .part = true, .further = true,
+      .read = read_glm_moe, .names = glm_moe_names, .shared_names = gguf_latent_names,
+      .put = gguf_latent_put },
     { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
       .names = gguf_latent_names, .put = gguf_latent_put },
     { 0 },
@@ -304,7 +287,18 @@ void config_put_text(cJSON *to, const char *hf, const char *value)
 
 // --- config --------------------------------------------------------------------------------------
 
-static void read_sizes(struct gguf_config *c)
+// Returns the number of layers without those that only predict further tokens.
+static int64_t layers_of(struct gguf_config *c, const struct gguf_architecture *a)
+{
+    const int64_t blocks = config_value(c, "block_count", 0, GGUF_NEEDED);
+    const int64_t further = a->further ? config_value(c, "nextn_predict_layers", 0, 0) : 0;
+    if (further && further >= blocks)
+        config_refuse(c, "'%s.nextn_predict_layers' is %lld, but '%s.block_count' is %lld", c->arch,
+                      (long long)further, c->arch, (long long)blocks);
+    return c->failed ? 0 : blocks - further;
+}
+
+static void read_sizes(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
     if (!embed || embed->rank != 2) {
@@ -312,7 +306,7 @@ static void read_sizes(struct gguf_config *c)
         return;
     }
     cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
-    config_int(c, "block_count", "num_hidden_layers", GGUF_NEEDED);
+    cJSON_AddNumberToObject(c->to, "num_hidden_layers", (double)layers_of(c, a));
     config_int(c, "embedding_length", "hidden_size", GGUF_NEEDED);
     config_int(c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
     config_int(c, "context_length", "max_position_embeddings", GGUF_NEEDED);
@@ -409,7 +403,7 @@ int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err)
     cJSON_AddItemToArray(cJSON_AddArrayToObject(config, "architectures"),
                          cJSON_CreateString(a->architecture));
     cJSON_AddStringToObject(config, "model_type", a->model_type);
-    read_sizes(&c);
+    read_sizes(&c, a);
     if (!c.failed) read_scaling(&c);
     if (!c.failed && a->read) a->read(&c);
     check_heads(&c, a);
@@ -520,22 +514,34 @@ static struct head_order order_of(const struct gguf *f, const cJSON *config,
                            sections && sections->count && gguf_number(sections, 0) > 0);
 }
 
-// Adds the tensor under its Hugging Face name or names. Refuses tensors of layers beyond `layers`.
-static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
-                      const struct gguf_prefixes *prefixes, const struct safetensor *t,
-                      int64_t layers, struct head_order order, struct renamed *r, struct err *err)
+struct text {
+    const struct gguf *file;
+    const struct gguf_architecture *architecture;
+    const struct gguf_prefixes *prefixes;
+    int64_t blocks, layers; // with and without those that only predict further tokens
+    struct head_order order;
+};
+
+// Adds the tensor under its Hugging Face name or names. Refuses tensors of layers beyond the last.
+static int put_tensor(const struct text *text, const struct safetensor *t, struct renamed *r,
+                      struct err *err)
 {
+    const struct gguf_architecture *a = text->architecture;
+    const struct gguf_prefixes *prefixes = text->prefixes;
     const char *end;
     long layer;
     int status = 0;
     char *stem = gguf_stem(t->name, "blk.", &layer, &end);
-    if (layer >= layers)
+    if (layer >= text->blocks) {
         status = err_set(
             err, "tensor '%.200s' belongs to a layer beyond '%s.block_count', which is %lld",
-            t->name, a->name, (long long)layers);
-    if (status == 0 && layer >= 0 && a->put) {
+            t->name, a->name, (long long)text->blocks);
+    } else if (layer >= text->layers) {
+        renamed_add(r, t, xasprintf("mtp.%s", t->name)); // not read, like mtp.* in model folders
+        status = 1;
+    } else if (layer >= 0 && a->put) {
         char *start = xasprintf("%slayers.%ld.", prefixes->text, layer);
-        status = a->put(f, t, stem, start, r, err);
+        status = a->put(text->file, t, stem, start, r, err);
         free(start);
     }
     if (status == 0) {
@@ -553,7 +559,7 @@ static int put_tensor(const struct gguf_architecture *a, const struct gguf *f,
         if (name) {
             struct safetensor *put = renamed_add(r, t, name);
             if (layer >= 0 && (!strcmp(stem, "attn_q") || !strcmp(stem, "attn_k")))
-                put->order = order;
+                put->order = text->order;
             if (found && found->form == LESS_1) status = renamed_less_1(r, put, err);
         } else {
             status =
@@ -570,11 +576,15 @@ int gguf_text_tensors(const struct gguf *f, const cJSON *config,
     const struct gguf_architecture *a = find(f, err);
     if (!a) return -1;
     struct gguf_config c = { .file = f, .arch = a->name, .err = err };
-    const int64_t layers = config_value(&c, "block_count", 0, 0);
-    const struct head_order order = order_of(f, config, a);
+    const struct text text = { .file = f,
+                               .architecture = a,
+                               .prefixes = prefixes,
+                               .blocks = config_value(&c, "block_count", 0, 0),
+                               .layers = layers_of(&c, a),
+                               .order = order_of(f, config, a) };
     int status = c.failed ? -1 : 0;
     for (uint64_t i = 0; i < f->tensor_count && status == 0; i++)
         if (strcmp(f->tensors[i].name, "rope_freqs.weight") != 0) // read_scaling reads it
-            status = put_tensor(a, f, prefixes, &f->tensors[i], layers, order, r, err);
+            status = put_tensor(&text, &f->tensors[i], r, err);
     return status;
 }

@@ -8,8 +8,8 @@
 //
 // attention_gated (Qwen3.5) is attention_normed with gates: Wq has for each head the rows of the
 // query, then those of the gate, and the output of a head is multiplied by sigmoid(gate)  (Qiu et
-// al. 2025, arXiv 2505.06708). It reads the config of decoders that also have layers with a
-// recurrence (attention_delta.c).
+// al. 2025, arXiv 2505.06708). It also reads the config of the decoder's recurrent layers
+// (attention_delta.c).
 //
 // attention_normed applies an RMSNorm to each query and key head before the rotation; all query
 // heads share one gain, all key heads another (Qwen3):  q = rope(norm(Wq x)), k = rope(norm(Wk x)).
@@ -110,13 +110,14 @@ static int grouped_read(struct decoder_config *c, const cJSON *json, struct err 
     c->rope.dim = c->sliding_rope.dim = c->value_dim = c->dim;
     c->qkv_bias = c->kind->qkv_bias;
     if (c->qkv_bias) return 0;
-    const bool default_on = c->kind->qkv_bias_default; // the output then has no bias
-    if (json_bool(json, "attention_bias", default_on, &c->qkv_bias, err) < 0) return -1;
-    c->out_bias = c->qkv_bias && !default_on;
+    if (json_bool(json, "attention_bias", c->kind->qkv_bias_default, &c->qkv_bias, err) < 0)
+        return -1;
+    c->out_bias = c->qkv_bias && !c->kind->out_unbiased;
     return 0;
 }
 
-// Sets c->recurs: "layer_types", or every layer but each "full_attention_interval"-th.
+// Sets c->recurs from "layer_types"; without them, every "full_attention_interval"-th layer has
+// attention.
 static int read_recurrent(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     const cJSON *types = json_get(json, "layer_types"), *type = types ? types->child : NULL;

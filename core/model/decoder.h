@@ -60,6 +60,7 @@ struct decoder_kind {
     bool scores_unscaled;  // scores q k are not divided by sqrt(d)
     bool qkv_bias;         // only q, k and v have biases, whatever the config says
     bool qkv_bias_default; // q, k and v have biases unless "attention_bias" is false
+    bool out_unbiased;     // the output projection has no bias even if "attention_bias" is true
     const struct attention_kind *attention; // reads the config
     // The attention kind of one layer, if layers differ; NULL: all use `attention`.
     const struct attention_kind *(*attention_of)(const struct decoder_config *c, int layer);

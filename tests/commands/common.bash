@@ -111,15 +111,19 @@ sys.exit(f"far apart: {far}" if far or a.keys() != b.keys() or not a else 0)
 P
 }
 
-# glm_text FOLDER: the decoder of the golden GLM-4.1V as a text-only GLM-4.
+# glm_text FOLDER [GOLDEN ARCHITECTURE TYPE]: the decoder of a golden GLM, GLM-4.1V by default, as a text-only model.
 glm_text() {
-    mkdir "$1" && cp tests/goldens/glm-4.1v/{tokenizer.json,tokenizer_config.json,chat_template.jinja,generation_config.json} "$1" && python3 - "$1" <<'P'
+    local golden=tests/goldens/${2:-glm-4.1v}
+    mkdir "$1" && cp $golden/{tokenizer.json,tokenizer_config.json,chat_template.jinja,generation_config.json} "$1" && python3 - "$1" $golden "${3:-Glm4ForCausalLM}" "${4:-glm4}" <<'P'
 import json, struct, sys
-config = json.load(open("tests/goldens/glm-4.1v/config.json"))["text_config"]
-config.pop("rope_scaling")
-config.update(architectures=["Glm4ForCausalLM"], model_type="glm4", head_dim=16)
+golden = sys.argv[2]
+config = json.load(open(f"{golden}/config.json"))["text_config"]
+config.pop("rope_scaling", None)
+config.get("rope_parameters", {}).pop("mrope_section", None)
+config.update(architectures=[sys.argv[3]], model_type=sys.argv[4])
+config.setdefault("head_dim", 16)
 json.dump(config, open(sys.argv[1] + "/config.json", "w"))
-raw = open("tests/goldens/glm-4.1v/model.safetensors", "rb").read()
+raw = open(f"{golden}/model.safetensors", "rb").read()
 n, = struct.unpack_from("<Q", raw)
 header, body = {}, b""
 for name, t in json.loads(raw[8:8 + n]).items():

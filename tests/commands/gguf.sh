@@ -28,6 +28,13 @@ for name in glm4 glm4v; do
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
 
+# GLM-4.5-Air: only q, k and v have biases. Its files contain a last layer that only predicts further tokens.
+glm_text "$work/air" glm-4.5v Glm4MoeForCausalLM glm4_moe
+answer "$work/air" "$work/a.safetensors"
+$convert "$work/air" "$work/air.gguf" --add=blk.3.{attn_q,attn_norm,ffn_gate_exps,nextn.eh_proj,nextn.enorm}.weight || fail "glm4_moe: convert"
+answer "$work/air.gguf" "$work/b.safetensors"
+same_dump glm4_moe "$work/a.safetensors" "$work/b.safetensors"
+
 # A scaling factor without a type means linear scaling, even in the older spelling.
 linear() { # NAME [--set KEY=VALUE]...
     $convert tests/goldens/qwen2 "$work/linear.gguf" "${@:2}" || fail "$1: convert"

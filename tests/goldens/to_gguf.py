@@ -160,7 +160,7 @@ DELTA = dict(LAYER, **{"post_attention_layernorm": "post_attention_norm", "linea
                        "linear_attn.in_proj_b": "ssm_beta", "linear_attn.conv1d": "ssm_conv1d",
                        "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out"})
 GLM_MOE = dict(LAYER, post_attention_layernorm="post_attention_norm")
-ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "glm4v_moe_text": "glm4moe", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
+ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "glm4v_moe_text": "glm4moe", "glm4_moe": "glm4moe", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35"}
 
 

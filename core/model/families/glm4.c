@@ -11,6 +11,7 @@ static const struct decoder_kind decoder = {
     .head_size = 128,
     .eps = 1.5625e-7,
     .qkv_bias_default = true,
+    .out_unbiased = true,
     .attention = &attention_grouped,
     .ffn = &ffn_packed,
     .norms = &norms_sandwich,

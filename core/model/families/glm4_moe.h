@@ -1,4 +1,4 @@
-// core/model/families/glm4_moe.h -- what GLM-4.5's decoders with experts share, with and without
+// core/model/families/glm4_moe.h -- shared by GLM-4.5's decoders with experts, with and without
 // pictures.
 #ifndef CORE_MODEL_FAMILIES_GLM4_MOE_H
 #define CORE_MODEL_FAMILIES_GLM4_MOE_H
@@ -7,9 +7,10 @@
 
 extern const struct experts_config glm4_moe_experts; // class defaults
 
-// The fields of such a decoder_kind that both have.
+// The members of decoder_kind that both share.
 #define GLM4_MOE_DECODER                                                                         \
     .ffn_size = 10944, .heads = 96, .kv_heads = 8, .eps = 1e-5, .attention = &attention_grouped, \
-    .ffn = &ffn_experts, .experts = &glm4_moe_experts, .norms = &norms_before, .gguf = "glm4moe"
+    .out_unbiased = true, .ffn = &ffn_experts, .experts = &glm4_moe_experts,                     \
+    .norms = &norms_before, .gguf = "glm4moe"
 
 #endif
