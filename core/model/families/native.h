@@ -22,4 +22,11 @@ void native_put_mmproj(const struct model *m, struct gguf_writer *out);
 // Implements family->positions.
 void native_positions(const struct model *m, const struct picture *pictures, struct sequence *s);
 
+// The members of struct family that Qwen's families share.
+#define NATIVE_QWEN_FAMILY                                                       \
+    .module_prefix = FAMILY_MODULE_PREFIX, .picture_before = "<|vision_start|>", \
+    .picture_after = "<|vision_end|>", .templates_write_marks = true,            \
+    .pictures = &native_pictures, .picture_keys = native_picture_keys,           \
+    .positions = native_positions
+
 #endif

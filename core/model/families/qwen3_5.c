@@ -60,26 +60,13 @@ static const struct family_shape shapes[] = {
 // --- GGUF files ----------------------------------------------------------------------------------
 
 static const struct gguf_encoder gguf_encoder = {
-    .type = "qwen3vl_merger",
+    QWEN3_VL_ENCODER,
     .texts = (const char *const[]){ "qwen35", NULL },
     .architecture = "Qwen3_5ForConditionalGeneration",
     .model_type = "qwen3_5",
-    .prefixes = { "model.language_model.", "" },
-    .outer = qwen3_vl_outer,
-    .blocks = "model.visual.blocks.",
-    .block = qwen3_vl_block,
-    .last = "mm.2.weight",
-    .patches = "model.visual.patch_embed.proj.weight",
-    .read = qwen3_vl_read_gguf,
 };
 
-static const struct family_mmproj mmproj = { .type = "qwen3vl_merger",
-                                             .whole_qkv = true,
-                                             .norm = "v.post_ln",
-                                             .linear = { "mm.0", "mm.2" },
-                                             .check = qwen3_vl_check_mmproj,
-                                             .put = qwen3_vl_put_mmproj,
-                                             .read = &gguf_encoder };
+static const struct family_mmproj mmproj = { QWEN3_VL_MMPROJ, .read = &gguf_encoder };
 
 const struct family family_qwen3_5 = {
     .name = "qwen3_5",
@@ -91,13 +78,7 @@ const struct family family_qwen3_5 = {
     .part = qwen3_vl_part,
     .mmproj = &mmproj,
     .shapes = shapes,
-    .module_prefix = FAMILY_MODULE_PREFIX,
-    .picture_before = "<|vision_start|>",
-    .picture_after = "<|vision_end|>",
-    .templates_write_marks = true,
-    .pictures = &native_pictures,
     .boxes = "qwen3-vl",
     .picture_processors = (const char *const[]){ "Qwen2VL", "Qwen3VL", NULL },
-    .picture_keys = native_picture_keys,
-    .positions = native_positions,
+    NATIVE_QWEN_FAMILY,
 };

@@ -242,19 +242,12 @@ static const struct gguf_name gguf_merger[] = {
 static const char *const gguf_texts[] = { "qwen3vl", "qwen3vlmoe", NULL };
 
 static const struct gguf_encoder gguf_encoder = {
-    .type = "qwen3vl_merger",
+    QWEN3_VL_ENCODER,
     .texts = gguf_texts,
     .architecture = "Qwen3VLForConditionalGeneration",
     .model_type = "qwen3_vl",
-    .prefixes = { "model.language_model.", "" },
-    .outer = qwen3_vl_outer,
-    .blocks = "model.visual.blocks.",
-    .block = qwen3_vl_block,
     .mergers = "model.visual.deepstack_merger_list.",
     .merger = gguf_merger,
-    .last = "mm.2.weight",
-    .patches = "model.visual.patch_embed.proj.weight",
-    .read = qwen3_vl_read_gguf,
 };
 
 int qwen3_vl_check_mmproj(const struct model *m, struct err *err)
@@ -273,13 +266,7 @@ void qwen3_vl_put_mmproj(const struct model *m, struct gguf_writer *out)
     gguf_writer_bool(out, "clip.use_gelu", true);
 }
 
-static const struct family_mmproj mmproj = { .type = "qwen3vl_merger",
-                                             .whole_qkv = true,
-                                             .norm = "v.post_ln",
-                                             .linear = { "mm.0", "mm.2" },
-                                             .check = qwen3_vl_check_mmproj,
-                                             .put = qwen3_vl_put_mmproj,
-                                             .read = &gguf_encoder };
+static const struct family_mmproj mmproj = { QWEN3_VL_MMPROJ, .read = &gguf_encoder };
 
 const struct family family_qwen3_vl = {
     .name = "qwen3_vl",
@@ -292,13 +279,7 @@ const struct family family_qwen3_vl = {
     .part = qwen3_vl_part,
     .mmproj = &mmproj,
     .shapes = shapes,
-    .module_prefix = FAMILY_MODULE_PREFIX,
-    .picture_before = "<|vision_start|>",
-    .picture_after = "<|vision_end|>",
-    .templates_write_marks = true,
-    .pictures = &native_pictures,
     .boxes = "qwen3-vl",
     .picture_processors = (const char *const[]){ "Qwen2VL", "Qwen3VL", NULL },
-    .picture_keys = native_picture_keys,
-    .positions = native_positions,
+    NATIVE_QWEN_FAMILY,
 };
