@@ -12,7 +12,7 @@ static const float *row_at(const struct tensor *x, const struct tensor *before, 
     return before ? (const float *)before->data + (taps - 1 + i) * wide : NULL;
 }
 
-// The sum of the taps [C,K] at one channel; `in` [K] are the rows, the oldest first.
+// Returns channel c's sum over the taps w [C,K]; in[K]: the rows, oldest first.
 static float sum_at(const float *const *in, const float *w, int64_t taps, int64_t c)
 {
     float sum = 0;
@@ -57,7 +57,7 @@ int KERNEL(causal_conv)(struct tensor *y, const struct tensor *x, const struct t
                         const struct tensor *before, struct tensor *after)
 {
     const int64_t rows = x->shape[0], wide = x->shape[1], taps = w->shape[1];
-    if (taps > TAPS_MOST) return cpu_fail("a convolution over %lld rows", (long long)taps);
+    if (taps > TAPS_MOST) return cpu_fail("convolution: more than %d taps", TAPS_MOST);
     const float *filter = transposed(w);
     if (!filter) return -1;
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * wide * taps))
@@ -75,13 +75,13 @@ int KERNEL(causal_conv)(struct tensor *y, const struct tensor *x, const struct t
     return 0;
 }
 
-// silu'(z) = s (1 + z (1 - s)), s = sigmoid(z). Each thread takes some channels, and walks over all
-// rows: sums over rows then have one order.
+// silu'(z) = s (1 + z (1 - s)), s = sigmoid(z). Each thread computes some channels of all rows, so
+// that sums over rows have the same order with any number of threads.
 int KERNEL(causal_conv_backward)(struct tensor *dx, struct tensor *dw, const struct tensor *dy,
                                  const struct tensor *x, const struct tensor *w)
 {
     const int64_t rows = x->shape[0], wide = x->shape[1], taps = w->shape[1];
-    if (taps > TAPS_MOST) return cpu_fail("a convolution over %lld rows", (long long)taps);
+    if (taps > TAPS_MOST) return cpu_fail("convolution: more than %d taps", TAPS_MOST);
 #pragma omp parallel for schedule(static) if (vec_worth_threads(rows * wide * taps))
     for (int64_t c = 0; c < wide; c++) {
         double sums[TAPS_MOST] = { 0 };

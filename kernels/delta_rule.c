@@ -1,5 +1,4 @@
-// kernels/delta_rule.c -- the gated delta rule (Yang et al. 2024, arXiv 2412.06464, equation 10),
-// and the causal convolution before it.
+// kernels/delta_rule.c -- the gated delta rule (Yang et al. 2024, arXiv 2412.06464, equation 10).
 //
 //   S = alpha S;  S += k (x) u, u = beta (v - S^T k);  o = S^T q          S [dk,dv], per value head
 //
@@ -49,7 +48,7 @@ static float softplus(float x)
     return x > 20 ? x : log1pf(expf(x));
 }
 
-// Returns the value of each row and head in a [N,H] tensor.
+// Returns row i of a [N,..] tensor of rank 2.
 static const float *vector_at(const struct tensor *t, int64_t i)
 {
     return (const float *)t->data + i * t->shape[1];
@@ -63,8 +62,8 @@ static float inverse_length(const float *x, int64_t n, float factor)
     return factor / sqrtf(sum + length_eps);
 }
 
-// What the heads share: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk], and each value
-// head's alpha and beta [N,Hv].
+// Inputs of all value heads: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk]; alpha and beta
+// [N,Hv].
 struct prepared {
     float *q, *k, *alpha, *beta;
 };
@@ -198,9 +197,9 @@ int KERNEL(delta_rule)(struct tensor *y, const struct delta_inputs *p, const str
 // States are recomputed for this many rows at a time, from the state before them.
 enum { CHUNK = 32 };
 
-// What one thread needs for a key head: the states before the chunks and those before the rows of
-// one chunk [dk,dv] each, the gradient G of the state, vectors, and the gradients of the unit
-// queries and keys of all rows [N,dk].
+// One thread's memory for a key head: the state [dk,dv] before each chunk, and before each row of
+// one chunk; the gradient G [dk,dv] of the state; vectors [dv]; the gradients [N,dk] of the unit
+// queries and keys.
 struct back {
     float *chunk, *state, *G, *r, *e, *du;
     float *dq, *dk;

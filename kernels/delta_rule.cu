@@ -36,7 +36,7 @@ static __device__ float softplus(float x)
     return x > 20 ? x : log1pf(expf(x));
 }
 
-// What the columns share: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk], alpha and beta
+// Inputs of all columns: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk]; alpha and beta
 // [N,Hv].
 struct prepared {
     float *q, *k, *alpha, *beta;

@@ -45,18 +45,20 @@ OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up
 OP(geglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
 // y = x * sigmoid(gate), elementwise; y may be x.
 OP(sigmoid_gate, (struct tensor *y, const struct tensor *x, const struct tensor *gate))
-// y[N,C] = silu(z), z row i = the sum over the taps of w[C,K] of the rows i-K+1 .. i of x[N,C], each
-// channel by itself; tap K-1 belongs to row i. before[K-1,C] has the rows before x (NULL: zeros),
-// and `after` (NULL: not needed) receives the last K-1 rows, which may be in `before`; N may be 0.
+// y[N,C] = silu(z), z[i,c] = sum over k of w[c,k] x[i-K+1+k,c]: a filter w[C,K] of K taps for each
+// channel of x[N,C]. before[K-1,C] holds the rows before x (NULL: zeros); `after` (NULL: not needed)
+// receives the last K-1 rows of `before` and x, and may be `before`; N may be 0.
 OP(causal_conv, (struct tensor *y, const struct tensor *x, const struct tensor *w,
                  const struct tensor *before, struct tensor *after))
-// The gated delta rule. A row of p->x has the queries and keys [Hk,dk] of Hk heads, then the values
-// [dv] of y's Hv heads, of which Hv/Hk share a query and a key: consecutive heads or, if
-// p->alternate, each Hk-th. With unit vectors q, k (the eps in the sum of squares is 1e-6), q divided by sqrt(dk), alpha = exp(-exp(log_a) softplus(a + bias))
-// and beta = sigmoid(b) of each row and value head, y row = S^T q after S = alpha S, S += k (x) beta
-// (v - S^T k). S begins as before[Hv,dk,dv] (NULL: zeros); `after` (NULL: not needed) receives the
-// state after the last row and may be `before`; N may be 0. A row's bits do not depend on how rows
-// are split over calls.
+// The gated delta rule. A row of p->x holds the queries [Hk,dk] and keys [Hk,dk], then the values
+// [Hv,dv] of the heads of y[N,Hv,dv]. Hv/Hk value heads share a query and a key: consecutive heads
+// or, if p->alternate, every Hk-th head. For each row and value head:
+//   q = q / sqrt((|q|^2 + 1e-6) dk), k = k / sqrt(|k|^2 + 1e-6)
+//   alpha = exp(-exp(log_a) softplus(a + bias)), beta = sigmoid(b)
+//   S = alpha S;  S += k (x) beta (v - S^T k);  y = S^T q
+// S begins as before[Hv,dk,dv] (NULL: zeros); `after` (NULL: not needed) receives the state after
+// the last row and may be `before`; N may be 0. A row's bits do not depend on how rows are split
+// over calls.
 OP(delta_rule, (struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
                 struct tensor *after))
 // y = gelu(x) in the given form; in place allowed.

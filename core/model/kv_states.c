@@ -1,18 +1,17 @@
-// core/model/kv_states.c -- the states of layers with recurrence: at which rows they are kept.
+// core/model/kv_states.c -- states of recurrent layers: the rows after which the cache keeps them.
 //
-// Every pass keeps the state after its last row, from which the next pass goes on. A prefill also
-// keeps borders, from which a changed conversation goes on:
+// Every pass keeps the state after its last row, where the next pass continues. A prefill also
+// keeps borders, where a changed conversation continues:
 //
 //   the row at which it began        /undo; another question after the same answer
 //   the first row of each picture    a method that changes only what follows a picture
 //   the row after each picture       another question about the same picture
 //   NEAR rows before its end         /regen; templates that rewrite the last generation prompt
 //
-// A cut elsewhere goes back to the border before it and computes the rows in between again. A pass
-// of few rows keeps the state after each row, because the last rows may be wrong drafts. If there
-// are too many borders, those go whose neighbours are nearest to each other, measured by their
-// distance from the end. States are only ever written to slots that hold no valid state, so that a
-// failed pass leaves all of them as they were.
+// A cut elsewhere returns to the border before it and recomputes the rows in between. A pass of few
+// rows keeps the state after each row, because the last rows may be wrong drafts. If there are too
+// many borders, the one with the closest neighbours, relative to its distance from the end, is
+// dropped. A pass writes only to slots without a valid state, so that a failed pass changes none.
 #include "core/base/mem.h"
 #include "core/model/kv.h"
 #include "core/template/sequence.h"
@@ -46,7 +45,7 @@ static void drop(struct kv_marks *m, int i)
     for (; i < m->count; i++) m->at[i] = m->at[i + 1];
 }
 
-// Drops the border that is missed least, if there are more than KV_BORDERS.
+// Drops one border, with the closest neighbours, if there are more than KV_BORDERS.
 static void thin(struct kv_marks *m, int64_t end)
 {
     int borders = 0, least = 0;
@@ -128,7 +127,7 @@ void kv_end_pass(struct kv *kv)
 
 // --- memory --------------------------------------------------------------------------------------
 
-// Grows a table [slots, elements] to kv->slots, and keeps its content.
+// Grows a table [slots, elements] to kv->slots and keeps its contents.
 static int grow(const struct kv *kv, struct tensor *t)
 {
     const struct backend *b = kv->backend;

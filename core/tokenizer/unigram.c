@@ -2,7 +2,7 @@
 //
 // Every token has a log-probability; a word becomes the tokens with the greatest sum (Viterbi, from
 // left to right: the best path to a position is known before its continuations are tried). A
-// character that is not a token by itself is unknown, at a penalty.
+// character without a token of its own counts as unknown, at a penalty.
 #include <stdlib.h>
 #include <string.h>
 
