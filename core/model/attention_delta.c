@@ -11,8 +11,8 @@
 // keeps both at some rows (core/model/kv_states.c). If a method has dropped rows before this layer,
 // the state comes from the rows that are left.
 //
-// kernels/ops.h computes each row on its own, in order: a row has the same bits in a whole prompt,
-// in any of its pieces, and alone, as far as the products before it have.
+// The ops compute rows one by one, in order: a row has the same bits in a whole prompt, in any
+// piece of it and alone, if the products before the ops give it the same bits.
 #include <stdlib.h>
 
 #include "core/model/layer.h"
@@ -67,7 +67,7 @@ static double delta_pair_flops(const struct decoder_config *c, int layer)
     return 0;
 }
 
-// Counts S^T k, the update of S, and S^T q, 2 per multiply-add; the weights' list has the filter.
+// Counts S^T k, the update of S, and S^T q, 2 per multiply-add; the filter counts with the weights.
 static double delta_row_flops(const struct decoder_config *c)
 {
     return 6 * (double)(c->delta.heads * c->delta.key_width * c->delta.width);
@@ -95,7 +95,8 @@ static void add_piece(struct pieces *p, struct piece one)
     p->list[p->count++] = one;
 }
 
-// hidden [n]: rows that later ones do not read, each a piece of its own; NULL: none.
+// Splits the rows of a pass into pieces. hidden [n]: rows that later rows do not read, each a piece
+// of its own; NULL: none.
 static struct pieces cut(const struct graph *g, const struct layer *layer, const bool *hidden)
 {
     const struct pass *p = layer->pass;

@@ -109,9 +109,9 @@ extern const struct attention_kind attention_latent;
 // own, and attends to another layer's keys and values.
 extern const struct attention_kind attention_valued, attention_sharing;
 extern const struct attention_kind attention_gated, attention_delta;
-// Sites of layers with attention_delta, before and after the convolution. At SITE_STATE a method may
-// set `only` to the rows that enter the state and the convolution; no later row reads the others.
-// Not with a tape.
+// Sites of layers with attention_delta, before and after the convolution. At SITE_STATE a method
+// may set `only` to the rows that enter the state and the convolution; no later row reads the
+// others. Not with a tape.
 extern const struct site SITE_STATE[1], SITE_RECURRENCE[1];
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
 
