@@ -328,6 +328,14 @@ static int64_t delta_group(const struct export *e)
     return d->alternate || d->heads == d->key_heads ? 0 : d->heads / d->key_heads;
 }
 
+// Returns the model's value head that is head i in the file.
+static int64_t delta_head(const struct export *e, int64_t i)
+{
+    const struct delta_config *d = &e->model->decoder.config.delta;
+    const int64_t group = delta_group(e);
+    return group ? i % d->key_heads * group + i / d->key_heads : i;
+}
+
 // Adds a weight of a recurrent layer, with the value heads in the file's order.
 static void add_delta(struct export *e, const char *plain, const struct weight *w)
 {
@@ -344,10 +352,8 @@ static void add_delta(struct export *e, const char *plain, const struct weight *
         return;
     }
     if (first) gguf_tensor_rows(t, w, 0, first);
-    for (int64_t i = 0; i < d->heads; i++) {
-        const int64_t from = i % d->key_heads * group + i / d->key_heads;
-        gguf_tensor_rows(t, w, first + from * head, head);
-    }
+    for (int64_t i = 0; i < d->heads; i++)
+        gguf_tensor_rows(t, w, first + delta_head(e, i) * head, head);
 }
 
 static void add_numbers(struct export *e, char *name, float *numbers, int64_t count)
@@ -377,17 +383,16 @@ static void add_weight(struct export *e, const struct weight *w)
 // Adds A_log as -exp(A_log), or dt_bias.
 static void add_delta_numbers(struct export *e, const char *stem, const struct tensor *t)
 {
-    const struct delta_config *d = &e->model->decoder.config.delta;
-    const int64_t group = delta_group(e);
+    const int64_t heads = e->model->decoder.config.delta.heads;
     const bool rates = text_ends(stem, ".ssm_a");
     float *from = adapter_vector(e->model->arena.backend, t);
-    float *to = xreallocarray(NULL, (size_t)d->heads, sizeof *to);
-    for (int64_t i = 0; i < d->heads; i++) {
-        const float x = from[group ? i % d->key_heads * group + i / d->key_heads : i];
+    float *to = xreallocarray(NULL, (size_t)heads, sizeof *to);
+    for (int64_t i = 0; i < heads; i++) {
+        const float x = from[delta_head(e, i)];
         to[i] = rates ? -expf(x) : x;
     }
     free(from);
-    add_numbers(e, xasprintf("%s%s", stem, rates ? "" : ".bias"), to, d->heads);
+    add_numbers(e, xasprintf("%s%s", stem, rates ? "" : ".bias"), to, heads);
 }
 
 // Adds vectors that are not weights: the experts' biases, rates of recurrences.

@@ -6,8 +6,6 @@
 //     g * (Hv/Hk) + r in every tensor that has value heads. The recurrence computes heads in this
 //     order (delta_config.alternate), so that all weights stay in the mapped file.
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/dtype.h"

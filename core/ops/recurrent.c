@@ -81,8 +81,9 @@ struct tensor *op_delta_rule(struct graph *g, const struct delta_rule *p)
     if (!p->x || !p->a || !p->b || !graph_ok(g)) return NULL;
     const int64_t n = p->x->shape[0];
     const int64_t columns = 2 * p->key_heads * p->key_width + p->heads * p->width;
-    for (int i = 0; i < 3; i++)
-        if (!op_want_f32(g, "delta rule", "x", in[i])) return NULL;
+    if (!op_want_f32(g, "delta rule", "x", p->x) || !op_want_f32(g, "delta rule", "a", p->a) ||
+        !op_want_f32(g, "delta rule", "b", p->b))
+        return NULL;
     if (!op_want_vector(g, "delta rule", "log_a", p->log_a, p->heads) ||
         !op_want_vector(g, "delta rule", "bias", p->bias, p->heads))
         return NULL;
