@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/reference.h"
+#include "core/base/text.h"
 #include "core/methods/method.h"
 #include "tui/controls.h"
 #include "tui/panel.h"
@@ -200,6 +201,7 @@ static void move_group(struct view *v, int by)
 
 static unsigned act(struct view *v, const char *action)
 {
+    static const char *const of_row[] = { "toggle", "change", "default", NULL };
     struct settings_view *s = &v->set;
     const int last = s->count - 1;
     const struct setting *row = row_at(v, s->selected);
@@ -212,7 +214,7 @@ static unsigned act(struct view *v, const char *action)
         s->changed_only = !s->changed_only;
     else if (!strcmp(action, "back"))
         return PANEL_DONE | PANEL_BACK;
-    else if (!row)
+    else if (!row && text_listed(of_row, action))
         return PANEL_DONE;
     else if (!strcmp(action, "toggle"))
         toggle(v, row);

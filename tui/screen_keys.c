@@ -373,8 +373,7 @@ void screen_apply(struct screen *s)
     free(text);
     if ((text = take(&v->copy))) copy(s, text);
     free(text);
-    if (v->jobs.news && v->jobs.selected < v->jobs.news->count && s->focus == PANEL_jobs)
-        watcher_curve(s->watcher, v->jobs.news->rows[v->jobs.selected].id);
+    watcher_jobs(s->watcher, &v->jobs.wanted);
 }
 
 // --- one key -------------------------------------------------------------------------------------

@@ -42,9 +42,14 @@ void jobs_news_free(void *news)
 {
     struct jobs_news *n = news;
     if (!n) return;
+    for (size_t i = 0; i < n->curve_count; i++) {
+        curve_release(&n->curves[i].curve);
+        free(n->curves[i].name);
+    }
+    free(n->curves);
+    job_results_free(n->results, n->result_count);
+    free(n->memory);
     job_rows_free(n->rows, n->count);
-    curve_release(&n->curve);
-    free(n->curve_name);
     free(n);
 }
 
@@ -63,6 +68,8 @@ void view_free(struct view *v)
     free(v->set.rows);
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
+    free(v->jobs.shown);
+    buf_release(&v->jobs.filter);
     list_release(&v->list);
     pager_close(v);
     for (int i = 0; i < PICKER_KINDS; i++) free(v->folders[i]);

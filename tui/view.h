@@ -162,18 +162,42 @@ struct dynamics_view {
     int unit;             // which of the table's units is drawn
 };
 
+enum { JOBS_MARKED = 3 };
+
+// The jobs whose curves the screen shows (tui/watcher.h).
+struct jobs_wanted {
+    int64_t job;                 // all its curves, and its results; 0: the latest job's
+    int64_t marked[JOBS_MARKED]; // only their losses; 0: none
+};
+
+struct job_curve {
+    int64_t job;
+    char *name; // of the series: "loss", "validation_loss"
+    struct curve curve;
+};
+
 struct jobs_news {
     struct job_row *rows;
     size_t count;
-    int64_t curve_job;
-    char *curve_name;
-    struct curve curve;
+    double *memory;           // [count] bytes of the job's process on this machine; 0: unknown
+    int64_t job;              // whose curves and results follow; 0: none
+    struct job_curve *curves; // all curves of `job`, then the losses of marked jobs
+    size_t curve_count;
+    struct job_result *results;
+    size_t result_count;
 };
 void jobs_news_free(void *news);
 
 struct jobs_view {
     struct jobs_news *news;
-    size_t selected;
+    size_t *shown; // [shown_count] indices of the rows that match the filter
+    size_t shown_count;
+    size_t selected, top; // in `shown`
+    int height;           // rows drawn last
+    bool filtering;       // letters go to the filter
+    struct buf filter;
+    int first;                 // number of the first group of curves that is drawn
+    struct jobs_wanted wanted; // the selected job, and marked ones
 };
 
 // --- lists to choose from ------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "sessions/jobs.h"
@@ -28,40 +29,74 @@ struct watcher {
         struct draft draft;
     } * drafts;
     size_t draft_count;
-    int64_t curve;
-    // State at the last report: database version, job of the curve, number of unfinished jobs, and
-    // the sum of their steps (reports of ranks reach the database through this connection, and the
+    struct jobs_wanted wanted;
+    // State at the last report: database version, wanted jobs, number of unfinished jobs, and the
+    // sum of their steps (reports of ranks reach the database through this connection, and the
     // version shows only changes by other connections).
-    int64_t version, posted_curve;
+    int64_t version;
+    struct jobs_wanted posted;
     int lived;
     double steps;
 };
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-// Reads the loss curve, or else the job's first series.
-static void read_curve(struct store *s, struct jobs_news *n, int64_t job)
+// Reads a job's curves: all, or only the loss.
+static void read_curves(struct store *s, struct jobs_news *n, int64_t job, bool all)
 {
     struct names names = { 0 };
-    size_t at = 0;
     store_series(s, job, &names, NULL);
-    names_find(&names, "loss", &at);
-    if (names.count && store_curve(s, job, names.list[at], &n->curve, NULL) == 0) {
-        n->curve_job = job;
-        n->curve_name = xstrdup(names.list[at]);
+    for (size_t i = 0; i < names.count; i++) {
+        struct job_curve c = { .job = job };
+        if (!all && strcmp(names.list[i], "loss") != 0) continue;
+        if (store_curve(s, job, names.list[i], &c.curve, NULL) < 0) continue;
+        c.name = xstrdup(names.list[i]);
+        n->curves = xreallocarray(n->curves, n->curve_count + 1, sizeof *n->curves);
+        n->curves[n->curve_count++] = c;
     }
     names_release(&names);
 }
 
+static void read_wanted(struct store *s, struct jobs_news *n, const struct jobs_wanted *wanted)
+{
+    n->job = wanted->job ? wanted->job : n->count ? n->rows[0].id : 0;
+    if (!n->job) return;
+    read_curves(s, n, n->job, true);
+    for (int i = 0; i < JOBS_MARKED; i++)
+        if (wanted->marked[i] && wanted->marked[i] != n->job)
+            read_curves(s, n, wanted->marked[i], false);
+    if (store_job_results(s, n->job, &n->results, &n->result_count, NULL) < 0) n->result_count = 0;
+}
+
+// Reads the resident memory of the jobs' processes on this machine.
+static void read_memory(struct jobs_news *n)
+{
+    n->memory = xcalloc(n->count + 1, sizeof *n->memory);
+    for (size_t i = 0; i < n->count; i++) {
+        uint64_t kilobytes;
+        if (n->rows[i].state != STATE_RUNNING || n->rows[i].pid <= 0) continue;
+        char *path = xasprintf("/proc/%ld/status", (long)n->rows[i].pid);
+        if (file_number(path, "VmRSS:", &kilobytes)) n->memory[i] = 1024.0 * (double)kilobytes;
+        free(path);
+    }
+}
+
+static bool is_same(const struct jobs_wanted *a, const struct jobs_wanted *b)
+{
+    bool same = a->job == b->job;
+    for (int i = 0; i < JOBS_MARKED; i++) same &= a->marked[i] == b->marked[i];
+    return same;
+}
+
 // Posts the jobs if they changed. A killed job changes nothing in the database, so running jobs are
 // checked each time.
-static void look_at_jobs(struct watcher *w, int64_t curve)
+static void look_at_jobs(struct watcher *w, const struct jobs_wanted *wanted)
 {
     struct job_row *rows;
     size_t count;
     int64_t version = 0;
     if (!w->store || store_version_seen(w->store, &version, NULL) < 0) return;
-    const bool same = version == w->version && curve == w->posted_curve;
+    const bool same = version == w->version && is_same(wanted, &w->posted);
     if (same && !w->lived) return;
     if (store_jobs_read(w->store, &rows, &count, NULL) < 0) return;
     int alive = 0;
@@ -76,14 +111,14 @@ static void look_at_jobs(struct watcher *w, int64_t curve)
         return;
     }
     w->version = version;
-    w->posted_curve = curve;
+    w->posted = *wanted;
     w->lived = alive;
     w->steps = steps;
     struct jobs_news *n = xcalloc(1, sizeof *n);
     n->rows = rows;
     n->count = count;
-    if (!curve && count) curve = rows[0].id;
-    if (curve) read_curve(w->store, n, curve);
+    read_wanted(w->store, n, wanted);
+    read_memory(n);
     news_post(w->queue, NEWS_JOBS, NULL, n, jobs_news_free);
 }
 
@@ -112,14 +147,14 @@ static void *watch(void *self)
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
         keep_drafts(w);
-        const int64_t curve = w->curve;
+        const struct jobs_wanted wanted = w->wanted;
         pthread_mutex_unlock(&w->mutex);
-        look_at_jobs(w, curve);
+        look_at_jobs(w, &wanted);
         pthread_mutex_lock(&w->mutex);
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
-        if (!w->stop && !w->draft_count && w->curve == curve)
+        if (!w->stop && !w->draft_count && is_same(&w->wanted, &wanted))
             pthread_cond_timedwait(&w->wake, &w->mutex, &until);
     }
     keep_drafts(w);
@@ -182,11 +217,11 @@ void watcher_draft(struct watcher *w, const char *session, struct draft d)
     pthread_mutex_unlock(&w->mutex);
 }
 
-void watcher_curve(struct watcher *w, int64_t job)
+void watcher_jobs(struct watcher *w, const struct jobs_wanted *wanted)
 {
     pthread_mutex_lock(&w->mutex);
-    if (w->curve != job) {
-        w->curve = job;
+    if (!is_same(&w->wanted, wanted)) {
+        w->wanted = *wanted;
         pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->mutex);

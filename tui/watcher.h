@@ -3,7 +3,7 @@
 //
 //   struct watcher *w = watcher_start(db, &owner, queue);  // NEWS_JOBS when something changed
 //   watcher_preview(w, "cat.png");              // NEWS_PICTURE with index -1
-//   watcher_curve(w, 3);                        // requests a job's loss curve; 0: the latest job's
+//   watcher_jobs(w, &(struct jobs_wanted){ .job = 3 });    // requests its curves and results
 //   watcher_draft(w, "trip", draft);            // stored with session "trip" (NULL: none)
 //   watcher_stop(w);
 #ifndef TUI_WATCHER_H
@@ -15,12 +15,13 @@
 #include "tui/screen_events.h"
 
 struct watcher;
+struct jobs_wanted; // tui/view.h
 
 // db NULL: no jobs.
 struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
                               struct news_queue *queue);
 void watcher_preview(struct watcher *w, const char *path);
-void watcher_curve(struct watcher *w, int64_t job);
+void watcher_jobs(struct watcher *w, const struct jobs_wanted *wanted);
 void watcher_draft(struct watcher *w, const char *session, struct draft d); // owns d
 // Ends the threads. False: a thread hangs, so memory that it uses must not be freed.
 bool watcher_stop(struct watcher *w);

@@ -22,6 +22,20 @@ keys F6
 wait_for '1  train  *running'
 wait_for 'job 1: loss' 'there is no curve'
 wait_for 'p: pause' 'the keys of the panel are not shown'
+wait_for 'job  kind  *state .* left .* loss  memory' 'the columns have no titles'
+wait_for '1  train  *running .*%.* MB'
+wait_for 'grad_norm [0-9.]*  tokens_per_s' 'the last values of the series are not shown'
+keys Space
+wait_for '\*1  train' 'a marked job looks like any other'
+keys Space
+keys / ; keys -l 'eval'
+wait_for "no job matches 'eval'"
+keys Escape
+wait_for '1  train  *running'
+keys l
+wait_for '❯ /job 1 log'
+keys =
+wait_for '❯ /plot 1 loss'
 keys p
 wait_for '1  train  *paused'
 # The selected row is reversed, except its bar, which would be black on black.
