@@ -1,15 +1,17 @@
 // core/metrics/mcq_lmms_eval.c -- multiple choice as lmms-eval scores MMStar, MMBench, RealWorldQA,
-// BLINK, CV-Bench, EmbSpatial-Bench and MuirBench.
+// BLINK, CV-Bench, EmbSpatial-Bench, MuirBench and MVBench.
 //
 // Sources: lmms_eval/tasks/_task_utils/mcq_extract.py (which ranks the positions of letters),
 // mmstar/utils.py, mmbench/mmbench_evals.py with its static method (no judge),
 // realworldqa/utils.py, blink/utils.py (0.7.3), cv_bench/utils.py, embspatial/utils.py,
-// muirbench/utils.py.
+// muirbench/utils.py, mvbench/utils.py.
 #include <string.h>
 #include <strings.h>
 
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
+#include "core/metrics/regex.h"
+#include "core/metrics/vqa.h"
 
 enum { MOST = 5, CHOICES = 4 }; // letters A to E; choices A to D
 
@@ -300,6 +302,31 @@ static int read_whole(const struct metric_case *c)
     return choices_letter_ignoring_case(python_strip(c->scratch, c->answer, NULL));
 }
 
+// --- MVBench -------------------------------------------------------------------------------------
+
+// Returns the letter of the pattern's first group, or NO_LETTER.
+static int match_letter(const char *pattern, const char *text)
+{
+    pcre2_code *re = regex_compile(pattern);
+    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    const int n = pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL);
+    const PCRE2_SIZE at = n > 1 ? pcre2_get_ovector_pointer(match)[2] : 0;
+    pcre2_match_data_free(match);
+    pcre2_code_free(re);
+    return n > 1 ? (text[at] & ~0x20) - 'A' : NO_LETTER;
+}
+
+static int read_mvbench(const struct metric_case *c)
+{
+    struct scratch *s = c->scratch;
+    const char *bare = python_strip(s, c->answer, NULL);
+    const int dotted = match_letter("(?i)^([A-E])\\.\\s*(.+)$", bare);
+    if (dotted != NO_LETTER) return dotted;
+    const char *line = python_replace(s, python_replace(s, c->answer, "\n", " "), "\t", " ");
+    line = vqa_drop_punctuation(s, python_strip(s, line, NULL), (struct vqa_punctuation){ 0 });
+    return match_letter("(?i)\\b([A-E])\\b", line);
+}
+
 // --- the table -----------------------------------------------------------------------------------
 
 const struct metric metric_mmstar_lmms_eval = {
@@ -365,6 +392,17 @@ const struct metric metric_muirbench_lmms_eval = {
     .suite = SUITE_LMMS_EVAL,
     .extract = choices_extract_dot,
     .letter = read_whole,
+    .score = choices_score,
+    .summary = choices_summary,
+};
+
+const struct metric metric_mvbench_lmms_eval = {
+    .name = "mvbench-lmms-eval",
+    .help = "Multiple choice as lmms-eval scores MVBench.",
+    .rule = "the letter A to E of \"B. ...\"; else the first such letter that is a word once "
+            "punctuation is dropped, \"a\" too",
+    .suite = SUITE_LMMS_EVAL,
+    .letter = read_mvbench,
     .score = choices_score,
     .summary = choices_summary,
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/folder.h"
 #include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
@@ -316,6 +317,7 @@ static const struct set_names names[] = {
     { "answer", { "label", "Ground truth" } },
     { "image", { "Image" } },
     { "multi-choice options", { "Answer choices" } },
+    { "choices", { "candidates" } }, // MVBench
     { 0 },
 };
 
@@ -340,6 +342,66 @@ static void take_turns(struct set_record *r)
     }
 }
 
+enum { FRAMES = 64 };
+
+// Adds all pictures of a folder, in the order of their names; returns how many it added, at most
+// FRAMES + 1.
+static int add_folder(struct set_record *r, const char *folder)
+{
+    static const char *const endings[] = { ".jpg", ".jpeg", ".png", ".webp" };
+    char **files = folder_list(folder);
+    int count = 0;
+    for (char **name = files; *name && count <= FRAMES; name++) {
+        bool picture = false;
+        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+            picture |= text_ends(*name, endings[i]);
+        if (!picture) continue;
+        set_add_picture(r, *name, folder);
+        count++;
+    }
+    folder_list_free(files);
+    return count;
+}
+
+// Adds the frames of MVBench's video "x.mp4": the pictures in folder x, beside the file or in the
+// user's folder of pictures. Videos of two tasks may have the same name, so that those of TASK.json
+// may be in a subfolder TASK. Folders of TVQA's frames are videos without an ending.
+static int add_frames(const struct lines *l, struct set_record *r, struct err *err)
+{
+    const char *video = set_text_of(r->json, "video", ""), *name = text_file_name(video);
+    const char *task = text_file_name(l->data.path), *dot = strrchr(name, '.');
+    const int bare = (int)(dot ? dot - video : (ptrdiff_t)strlen(video));
+    const char *own = scratch_printf(&r->scratch, "%s/%.*s/%.*s", l->folder,
+                                     (int)strcspn(task, "."), task, bare, video);
+    const char *shared = scratch_printf(&r->scratch, "%s/%.*s", l->folder, bare, video);
+    int count = add_folder(r, own);
+    if (!count) count = add_folder(r, shared);
+    if (count > FRAMES)
+        return err_set(err, "'%s' has more than %d frames: keep fewer, evenly spaced", video,
+                       FRAMES);
+    if (count) return 0;
+    return err_set(err,
+                   "'%s' has no frames of '%s', which vlmsh cannot decode itself: extract some "
+                   "(ffmpeg -i VIDEO -vf fps=1 FOLDER/%%03d.jpg); --images names the folder of all "
+                   "such folders",
+                   shared, video);
+}
+
+// Replaces the text of MVBench's right choice with its letter: an answer such as "3" would be read
+// as the number of a choice.
+static void letter_of_text(struct set_record *r)
+{
+    const cJSON *choice;
+    char letter[] = "A";
+    cJSON_ArrayForEach(choice, json_get(r->json, "choices"))
+    {
+        const char *text = cJSON_GetStringValue(choice);
+        if (text && !strcmp(set_text_of(r->json, "answer", ""), text)) break;
+        if (++*letter > 'Z') return;
+    }
+    if (choice) set_put(r, "answer", letter);
+}
+
 static int lines_read(void *self, int64_t index, struct set_record *r, struct err *err)
 {
     const struct lines *l = self;
@@ -348,7 +410,7 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     if (set_record_of(r, row, names, err) < 0) return -1;
     // A box in Qwen-VL's files consists of two corners.
     if (json_get(r->json, "bbox")) set_put(r, "corners", "yes");
-    if (l->columns->count && !json_get(r->json, "index"))
+    if ((l->columns->count || set_text(r, "video")) && !json_get(r->json, "index"))
         set_put(r, "index", scratch_printf(&r->scratch, "%lld", (long long)index));
     take_turns(r);
     add_beside(l->beside, r->json);
@@ -364,6 +426,10 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
         set_add_picture(r, file, l->folder);
     for (int i = 1; set_columns_picture(l->columns, i); i++)
         set_add_pictures(r, json_get(r->json, set_columns_picture(l->columns, i)), l->folder);
+    if (set_text(r, "video") && !r->picture_count) {
+        letter_of_text(r);
+        return add_frames(l, r, err);
+    }
     if (!l->world.ids.count) return 0;
     return annotated_record(&l->world, set_text_of(r->json, "index", ""), r->json, err);
 }

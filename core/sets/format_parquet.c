@@ -62,9 +62,9 @@ static void shards_close(void *self)
 // --- columns -------------------------------------------------------------------------------------
 
 static const struct set_names names[] = {
-    { "index", { "id", "question_id", "questionId", "idx", "ind", "img_id" } },
-    { "question", { "text", "query" } },
-    { "answer", { "answers", "caption", "label" } },
+    { "index", { "id", "question_id", "questionId", "idx", "ind", "img_id", "ID" } },
+    { "question", { "text", "query", "prompt" } },
+    { "answer", { "answers", "caption", "label", "groundtruth", "ground_truth" } },
     { "A", { "choice_a", "choice_A" } },
     { "B", { "choice_b", "choice_B" } },
     { "C", { "choice_c", "choice_C" } },
@@ -114,6 +114,8 @@ static bool is_needed(const char *name)
         "source",
         "data_source",
         "task",
+        "topic",
+        "expected_bias",
         "sub_task",
         "question_image_type",
         "visual_input",

@@ -194,6 +194,8 @@ static int read_row(void *self, int64_t index, struct set_record *r, struct err 
         const char *name = t->x.columns.list[i], *field = set_index_field(&r->scratch, &rest);
         if (is_there(name, field)) cJSON_AddStringToObject(r->json, name, field);
     }
+    const char *answers = set_text(r, "answers"); // VLMBlind
+    if (answers && !json_get(r->json, "answer")) set_put(r, "answer", answers);
     if (!json_get(r->json, "index")) // only with --columns
         set_put(r, "index", scratch_printf(&r->scratch, "%" PRId64, index));
     const char *path = set_text(r, "image_path");

@@ -288,6 +288,14 @@ void prompt_muirbench_vlmevalkit(struct set_record *r, struct buf *to)
         buf_putc(to, '\n');
 }
 
+void prompt_mvbench(struct set_record *r, struct buf *to)
+{
+    size_t count;
+    const char **texts = prompt_choices(r, &count);
+    buf_printf(to, "Question:%s\nOption:\n", question_of(r));
+    for (size_t i = 0; i < count; i++) buf_printf(to, "(%c) %s\n", (char)('A' + i), texts[i]);
+}
+
 static void put_note(struct set_record *r, struct buf *to)
 {
     size_t count;

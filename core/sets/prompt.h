@@ -42,6 +42,7 @@ set_prompt prompt_mcq_vlmevalkit;        // "Hint: Question: Options: Please sel
 set_prompt prompt_lettered;              // question, "A. ..."
 set_prompt prompt_seed2_lmms_eval;       // like prompt_lettered, "<image>" for picture choices
 set_prompt prompt_options_vlmevalkit;    // "Question:", "Options:", "A. ..."
+set_prompt prompt_mvbench;               // "Question:", "Option:", "(A) ..."
 set_prompt prompt_muirbench_vlmevalkit;  // question, "A. ...", "Answer with the option's letter"
 set_prompt prompt_blink_lmms_eval;       // "Note: You only need to respond with A, B ...", "prompt"
 set_prompt prompt_cvbench_lmms_eval;     // like prompt_blink, with an empty line before "prompt"

@@ -178,6 +178,18 @@ check_has "columns of parquet" 'select(.event=="error").message' "has no column 
 check_has "names of columns" 'select(.event=="error").message' "with id, question, answer, picture, choices"
 check_has "columns need a set" 'select(.event=="error").message' "--columns needs a set"
 
+# MVBench: a video is a folder of frames, beside its file or in a subfolder with the task's name; one of TVQA's has no
+# ending. The choice "3" is a text, not the number of a choice.
+mkdir -p "$work/videos/json" "$work/videos/frames/action_count/v1" "$work/videos/frames/v2" "$work/videos/frames/v1"
+cp demo/pictures/scene-{0,1}.png "$work/videos/frames/action_count/v1" && cp demo/pictures/scene-0.png "$work/videos/frames/v2"
+for n in v1.mp4 v2 v3.mp4; do echo "{\"video\":\"$n\",\"question\":\"How often?\",\"candidates\":[\"3\",\"0\",\"2\",\"1\"],\"answer\":\"3\"}"; done |
+    jq -s . >"$work/videos/json/action_count.json"
+printf '%s\n' '{"question_id":"0","text":"(A) 3"}' '{"question_id":"1","text":"(D) 1"}' >"$work/said.jsonl"
+tiny "/eval $work/videos/json --set mvbench --images $work/videos/frames --answers $work/said.jsonl --here"
+same "MVBench" "$(value score | cut -d' ' -f1) $(value n)" "0.5 2"
+check_has "no frames" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1]' \
+    "'$work/videos/frames/v3' has no frames of 'v3.mp4', which vlmsh cannot decode itself: extract some"
+
 # A folder or a pattern of files is one set: ids may repeat between files, each file has its mean, and a resumed run
 # gives the same.
 mkdir -p "$work/tasks/Art" "$work/tasks/Jigsaw" "$work/splits"
@@ -243,7 +255,7 @@ same "MM-Vet's submission" "$(jq -c . "$work/vet.json")" '{"v1_0":"","v1_1":"Bec
 same "GQA" "$(value score | paste -sd' ')" "0 1 1"
 
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 41
+check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 44
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
     "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
     "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do

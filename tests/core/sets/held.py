@@ -249,4 +249,13 @@ for name, (totals, rows) in later.items():
                              for i, r in zip(ids, rows)]),
                       ids, rows, suites if name == "muirbench" else placed))
     check(name, rows, totals, files, None)
+# --- MVBench: a folder of JSON lists, and a folder of frames for each video -------------------------------
+
+totals, rows = questions("mvbench")
+os.makedirs(f"{out}/mvbench/video/action_count/v", exist_ok=True)
+for i in range(3):
+    shutil.copy(f"demo/pictures/scene-{i}.png", f"{out}/mvbench/video/action_count/v/00{i}.png")
+os.makedirs(f"{out}/mvbench/json", exist_ok=True)
+dump("mvbench/json/action_count.json", [{"video": "v.mp4", "question": r["q"], "candidates": r["c"], "answer": r["g"]} for r in rows])
+check("mvbench", rows, totals, [(f"mvbench/json --images {out}/mvbench/video", range(len(rows)), rows, ["lmms-eval"])], None)
 sys.exit(failed > 0)
