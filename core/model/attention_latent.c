@@ -7,15 +7,15 @@
 //   (k, v) of a head = Wkvb c, r after each k       [P, H, nope + rope], [P, H, v]
 //   h += o(attention(q, k, v))
 //
-// For few rows over many keys (an answer's tokens), k and v are never computed. Wkvb moves to the
-// other side of both products ("absorbed"), so that a row reads only its keys' latents:
+// Few rows over many keys (an answer's tokens) do not need k and v. Wkvb moves to the other side of
+// both products ("absorbed"), so that a row reads only its keys' latents:
 //
 //   q k = (q_nope Wk) c + q_rope r;   sum of p v = Wv (sum of p c)
 //
-// A GPU fuses the absorbed form of few rows (kernels/fused.h). Sizes alone choose the form, so a
-// probe changes no bit. Few rows are always absorbed, so that each is bit-identical to the row
-// computed alone (backend->few_rows). A method that changes values (IRA) needs v of each head: a
-// layer with such a method caches k and v.
+// A GPU fuses the absorbed form of few rows (kernels/fused.h). Sizes and methods choose the form,
+// so a probe changes no bit. Without methods, few rows are always absorbed, so that each is
+// bit-identical to the row computed alone (backend->few_rows). A method that changes values (IRA)
+// needs v of each head: a layer with such a method caches k and v.
 //
 // Files pair rotated elements 2i and 2i + 1. op_rope needs the first elements of all pairs before
 // the second ones; reordering q and k alike changes no product.
@@ -31,7 +31,7 @@
 // --- config and weights --------------------------------------------------------------------------
 
 // Shapes: [R+rope,D] [R] [H*(nope+v),R], then Wq [H*d,D], or Wqa [Rq,D], its norm [Rq], Wqb
-// [H*d,Rq].
+// [H*d,Rq]. The output projection follows.
 enum { DOWN, DOWN_NORM, UP, Q, Q_NORM, Q_UP };
 
 // Epsilon of the norms between projections, whatever rms_norm_eps says.
@@ -318,8 +318,9 @@ static struct tensor *project(struct graph *g, const struct layer *layer, struct
 
 // --- absorbed ------------------------------------------------------------------------------------
 
-// True if the pass uses the absorbed form: always for few rows, and for many rows if this form
-// takes fewer multiply-adds.
+// True if the pass uses the absorbed form: for few rows, and for many if it takes fewer
+// multiply-adds; never if the cache holds keys and values, or if a method listens at SITE_VALUES or
+// SITE_HEADS.
 static bool absorbs(const struct graph *g, const struct layer *layer)
 {
     const struct pass *p = layer->pass;

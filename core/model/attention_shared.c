@@ -7,9 +7,9 @@
 //   attention_valued    with keys and values of its own. `joint`: v = norm(Wk x), without Wv.
 //   attention_sharing   only with queries; k and v are those of decoder_keys_of (layer_begin)
 //
-// Easy to get wrong: the norm of values comes before a method changes them, so a layer that shares
-// sees the changed values, and the projected keys of a `joint` layer become values before the norm
-// and the rotation of keys.
+// Easy to get wrong: methods change values after their norm, and a layer that shares sees the
+// changed values. In a `joint` layer, the projected keys become values before the norm and the
+// rotation of keys.
 #include <stdio.h>
 #include <string.h>
 
@@ -108,7 +108,7 @@ static int valued_read(struct decoder_config *c, const cJSON *json, struct err *
 
 enum { Q, K, V, NORM_Q, NORM_K, O, ALL };
 
-// Returns the index in a layer's list; -1: the layer has no such weight.
+// Returns a weight's index in the layer's list; -1: the layer has no such weight.
 static int index_of(const struct decoder_config *c, int layer, int weight)
 {
     const bool shares = decoder_shares(c, layer), joint = decoder_heads(c, layer).joint;

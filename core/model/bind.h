@@ -21,7 +21,7 @@ struct binder {
     const struct checkpoint *checkpoint;
     const char *prefix; // prepended to every name
     struct arena *arena;
-    struct weights *weights; // receives every bound weight; each weight's `part` is set later
+    struct weights *weights; // receives bound weights, except constants; their `part` is set later
     struct err *err;
     bool failed;
     // Checks the matrices' shapes but loads no data, because another process holds the matrices.
@@ -37,7 +37,7 @@ void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t column
 // Binds a gain or bias of [n], converted to f32.
 void bind_vector(struct binder *b, struct tensor *t, int64_t n, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// Binds a gain of [n]; from_1: the gain is 1 + the file's vector.
+// Binds a gain of [n]; from_1: the gain is 1 + the file's vector, which model_weights_changed adds.
 void bind_gain(struct binder *b, struct tensor *gain, int64_t n, bool from_1, const char *format,
                ...) __attribute__((format(printf, 5, 6)));
 // Like bind_vector, for a vector that is never trained, merged or adapted.

@@ -16,13 +16,14 @@ char *companions_template(const struct model *m);
 char *companions_preprocessor(const struct model *m); // for a model with a vision encoder
 char *companions_ends(const struct model *m);         // tokens that end an answer, and their source
 
-// Lists notices of settings in the model's files that vlmsh ignores: penalties in
-// generation_config.json, steps in preprocessor_config.json, a tied head (core/model/unused.c).
+// Lists notices of what vlmsh ignores in the model's files (core/model/unused.c): keys of
+// generation_config.json that affect greedy answers, keys of preprocessor_config.json that may
+// change pixels, and a head that config.json calls tied although the file has a different one.
 // Returns their number; free() each.
 enum { UNUSED_MOST = 3 };
 int unused_notices(const struct model *m, char *list[UNUSED_MOST]);
-// Returns the sampling settings that the files recommend, for /info: "temperature 0.6, top_p 0.9";
-// NULL: none. The caller frees it.
+// Returns the generation settings that the files recommend, for /info: "temperature 0.6, top_p
+// 0.9"; NULL: none. The caller frees it.
 char *unused_generation(const struct model *m);
 
 #endif

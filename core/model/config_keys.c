@@ -12,7 +12,7 @@
 #include "core/model/model.h"
 #include "core/model/unread.h"
 
-// The value of a key that has no effect; null has none for every key.
+// The value of a key that has no effect; null never has one.
 enum neutral {
     NOTHING, // 0, false, "" or an empty list
     NUMBER,  // `number`
@@ -154,8 +154,9 @@ static int check_score_scale(const struct section *p, const struct decoder_confi
     return 0;
 }
 
-// Unless the family supports them, refuses layers without attention ("linear_attention"), with
-// chunked attention, or without rotary positions.
+// Unless the family supports them, refuses layers without rotary positions, and layers of types
+// other than full and sliding attention: without attention ("linear_attention"), with chunked
+// attention.
 static int check_layers(const struct section *p, struct err *err)
 {
     const cJSON *types = json_get(p->json, "layer_types");

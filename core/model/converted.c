@@ -106,7 +106,7 @@ static enum dtype wanted_dtype(const struct model *m, const struct gguf_kind *ki
 static int dtype_of(const struct model *m, const struct gguf_kind *kind, const struct safetensor *t)
 {
     if (!may_change(m, t)) return t->dtype;
-    // Loading transposes these experts, which blocks do not allow.
+    // Loading transposes such a stack of experts, and matrices in blocks cannot be transposed.
     if (t->rank == 3 && m->decoder.config.experts.transposed) return t->dtype;
     const enum dtype dtype = wanted_dtype(m, kind, t);
     const bool fits = dtype_in_blocks(dtype) || !dtype_in_blocks(kind->matrix);
@@ -159,7 +159,7 @@ static char *identity(const struct model *m, const struct gguf_kind *kind)
     return text;
 }
 
-// True if the file holds all weights of this folder that the kind converts.
+// True if the file was made from this folder's weights, and holds all that the kind converts.
 static bool is_whole(const struct gguf *f, const struct model *m, const struct gguf_kind *kind)
 {
     const struct checkpoint *c = m->checkpoint;
@@ -249,7 +249,8 @@ struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind,
     return NULL;
 }
 
-// Opens the cached file if its content has the hash `written`; otherwise sets *damaged.
+// Opens the cached file; NULL if it is not usable (converted_open), or if its content does not have
+// the hash `written`, which sets *damaged.
 static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
                               const char *written, const struct load_progress *progress,
                               bool *damaged)

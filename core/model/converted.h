@@ -14,8 +14,8 @@
 #include "core/settings/settings.h"
 
 // Returns the dtype to which a matrix is converted: the kind's, or, if the blocks do not divide
-// rows of `width` elements, one with smaller blocks or without blocks. With a block dtype, the
-// router of experts gets f32.
+// rows of `width` elements, one with smaller blocks or without blocks. Filters of convolutions get
+// f32; so does the router of experts if the kind has a block dtype.
 enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
                            const char *name, int64_t width);
 
@@ -30,8 +30,8 @@ char *converted_split(const char *name, const struct gguf_kind **kind);
 // weights are read.
 int converted_use(struct model *m, const struct gguf_kind *kind,
                   const struct load_progress *progress, struct err *err);
-// Opens a cached file; NULL if it is missing, belongs to other weights, or lacks some tensors. Does
-// not check the hash of its content; converted_use does.
+// Opens a cached file; NULL if it is missing, cannot be read, belongs to other weights, or lacks
+// some tensors. Does not check the hash of its content; converted_use does.
 struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind, const char *path);
 // Returns the size in bytes of the checkpoint's weights in the format of weights.dtype, cached or
 // not.

@@ -82,7 +82,7 @@ struct decoder_kind {
 
 // Config of latent attention (core/model/attention_latent.c).
 struct latent_config {
-    int64_t q_rank, rank; // R of queries (0: not compressed); R of keys and values
+    int64_t q_rank, rank; // Rq, of queries (0: not compressed); R, of keys and values
     int64_t nope, rope;   // unrotated and rotated elements of a head; d = nope + rope
     bool bias;
 };
@@ -91,7 +91,8 @@ struct latent_config {
 struct delta_config {
     int64_t key_heads, key_width, heads, width; // Hk, dk, Hv, dv
     int64_t taps;                               // rows that the convolution reads
-    // Value head h reads key head h % Hk, as in GGUF files; in Hugging Face's order h / (Hv/Hk).
+    // True: value head h reads key head h % Hk, as in GGUF files; false: h / (Hv/Hk), as in Hugging
+    // Face's.
     bool alternate;
 };
 
@@ -138,12 +139,12 @@ struct decoder_config {
     int64_t layer_input; // P: width of the input that each layer has for each row; 0: none
     int64_t input_vocab; // rows of the table of these inputs
     int32_t input_pad;   // the row for visual tokens
-    double logit_cap;    // logits are soft-capped: cap * tanh(x / cap); 0: not
+    double logit_cap;    // logits are soft-capped: cap * tanh(x / cap); 0: no cap
     bool gelu;           // the gated FFN's activation: GELU_TANH in place of SiLU
     double eps;
     float score_scale, embed_scale;  // factors of the scores q k, and of text embeddings
-    struct rope_config rope;         // of all layers
-    struct rope_config sliding_rope; // of layers with a sliding window; rotary NULL: rope
+    struct rope_config rope;         // of all layers, unless sliding_rope is set
+    struct rope_config sliding_rope; // of layers with a sliding window; rotary NULL: not set
     bool qkv_bias, out_bias, mlp_bias, tied;
     bool untied; // the config ties the head, but the file has a different one
     // Fields that only the attention kind (first union) or the FFN kind (second) reads.
@@ -197,9 +198,8 @@ struct decoder {
 struct pass;
 
 // The layers that this process computes, if a model is split over several processes
-// (core/stages/stages.h), and the calls that pass hidden states between the processes. Every
-// process makes every call in every pass, even after a failure, so that all processes fail
-// together.
+// (core/stages/stages.h), and the calls that pass hidden states between the processes. Each process
+// makes all its calls in every pass, even after a failure, so that all processes fail together.
 struct decoder_part {
     int first_layer, end_layer; // its layers: first_layer .. end_layer-1
     bool first, last; // first: has the embedding and the encoder; last: the final norm and the head
@@ -207,7 +207,7 @@ struct decoder_part {
     // method may have dropped some. h is memory for the rows of *p.
     struct tensor *(*receive)(const struct decoder_part *part, struct graph *g,
                               const struct pass **p, struct tensor *h);
-    // Sends h, the output of layer end_layer-1, to the next process. After a failure p and h are
+    // Sends h, the output of layer end_layer-1, to the next process. After a failure p and h may be
     // NULL.
     void (*send)(const struct decoder_part *part, struct graph *g, const struct pass *p,
                  const struct sequence *s, const struct tensor *h);
@@ -344,9 +344,9 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 //
 // A method at SITE_LAYER_OUT may replace x with other rows of s and list these rows in args->rows
 // (ascending; copied). Only those rows continue, at their positions. Later layers discard their
-// cached rows and hold only the new ones, even if the pass fails. The n of the results [n,V] and
-// [n,D] is then the number of rows that leave the last layer. If some layer's cache lacks past
-// rows, a prefill (n > 1, or the first row after a prompt) must replace rows in this way.
+// cached rows and then hold only the new ones; if the pass fails, none. The n of the results [n,V]
+// and [n,D] is the number of rows that leave the last layer. If some layer's cache lacks past rows,
+// a pass with `prefill` must replace rows in this way.
 //
 // With layers in several processes (d->part), each process calls this function with the same rows.
 // Only the first process's h is read; the others pass memory of the same size. All processes get

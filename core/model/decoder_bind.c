@@ -117,8 +117,8 @@ bool decoder_next_constant(const struct decoder *d, struct decoder_constant *c)
 }
 
 // A config may tie the head although the file stores a separate one. As in the reference
-// implementation, the weights decide: the head stays tied, and the second copy unread, only if both
-// tensors are equal.
+// implementation, the weights decide: the head stays tied, and is not loaded, only if both tensors
+// are equal.
 static void untie_other_head(struct decoder_config *config, const struct checkpoint *c,
                              const char *prefix, const char *head)
 {

@@ -1,8 +1,8 @@
 // core/model/decoder_step.c -- computes layers and head of a generated token by replaying a
 // recording.
 //
-// Every such step runs the same ops on the same memory. Only a few inputs differ, which the host
-// uploads first: the token's embedding, its row of the cache and, for layers without and with a
+// Every such step runs the same ops on the same memory. Only a few inputs differ, which are copied
+// there first: the token's embedding, its row of the cache and, for layers without and with a
 // sliding window, cos and sin of its position and the keys that it sees. To keep the shapes fixed,
 // attention gets keys up to the next multiple of KEYS_STEP and masks those from `end` on. The first
 // step with a key (step_key) runs op by op, which also grows the device's scratch; the second is
@@ -111,8 +111,8 @@ static struct pass step_pass(struct graph *g, const struct decoder *d, struct kv
     return p;
 }
 
-// Counts the elements of a sublayer's results: each weight's input and output, and tensors derived
-// from them.
+// Returns an upper bound on the elements of a sublayer's results: each weight's input and output,
+// and tensors derived from them.
 static int64_t sublayer_numbers(const struct sublayer *s)
 {
     int64_t numbers = 0;
@@ -200,8 +200,9 @@ bool decoder_step(struct graph *g, const struct decoder *d, struct kv *kv, const
                   struct tensor *h, struct tensor **logits)
 {
     struct replay *r = &kv->replay;
-    // A recording supports neither per-layer inputs nor a second head width. It would overwrite the
-    // previous state of a recurrent layer, which is needed if the step fails.
+    // A recording supports neither per-layer inputs, nor shared keys and values, nor a second head
+    // width. It would overwrite the previous state of a recurrent layer, which is needed if the
+    // step fails.
     if (d->config.layer_input || d->config.sharing || d->config.unwindowed.dim || kv_recurrent(kv))
         return false;
     if (!g->backend->recorder || g->tape || h->shape[0] != 1 || !quiet(g, kv->layers)) return false;

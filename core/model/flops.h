@@ -33,7 +33,7 @@ double flops_recurrence(const struct decoder_config *c, int layer, double rows);
 double flops_ffn(const struct decoder_layer *w, double rows);
 // Returns the FLOPs of one row's inputs of all layers (config.layer_input).
 double flops_inputs(const struct decoder *d);
-// Returns the bytes of the matrix that computes them.
+// Returns the bytes of the projection that computes these inputs.
 double flops_input_bytes(const struct decoder *d);
 // Returns LoRA's part of the FLOPs of projections, FFN and the products after it, per row.
 double flops_lora(const struct decoder_layer *w);

@@ -72,7 +72,7 @@ static struct tensor *own(const struct tensor *t)
     return (struct tensor *)t;
 }
 
-// Copies a form for the tape; NULL: out of memory.
+// Copies a form for the tape; NULL: no tape records, or out of memory.
 static void *kept(struct graph *g, const void *form, size_t size)
 {
     void *copy = tape_on(g) ? arena_alloc_host(g->arena, size) : NULL;

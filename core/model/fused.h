@@ -1,5 +1,5 @@
 // core/model/fused.h -- fused parts of a layer. Functions that compute return false or NULL if the
-// device lacks the kernel or a listener needs intermediate results.
+// device lacks the kernel, or the weights rule it out; the caller then runs the ops.
 #ifndef CORE_MODEL_FUSED_H
 #define CORE_MODEL_FUSED_H
 

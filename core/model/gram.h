@@ -20,7 +20,7 @@ struct grams {
 int grams_add(struct grams *s, struct graph *g, const struct linear *o, struct tensor *v,
               int64_t heads);
 void grams_trim(struct grams *s, int64_t keys); // keeps only the first `keys`
-double grams_contribution(const struct grams *s, int64_t key, const double *a);
+double grams_contribution(const struct grams *s, int64_t key, const double *a); // C; a [H]
 void grams_release(struct grams *s);
 
 #endif

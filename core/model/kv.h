@@ -47,7 +47,7 @@ struct kv_mark {
     bool border; // stays when later passes continue from it
 };
 
-// Borders that are kept; marks in all: also those of the rows of a pass with drafts.
+// Maximum number of borders, and of all marks: a pass with drafts adds one for each of its rows.
 enum { KV_BORDERS = 8, KV_MARKS = 24 };
 
 struct kv_marks {
@@ -92,8 +92,8 @@ int64_t kv_trim(struct kv *kv, int64_t rows);
 void kv_clear(struct kv *kv);
 // True if all of this process's layers from `layer` on hold the first `rows` rows of the sequence.
 bool kv_whole(const struct kv *kv, int layer, int64_t rows);
+// Return the memory of all keys and values, and of all states, in bytes.
 uint64_t kv_bytes(const struct kv *kv);
-// Returns the memory of all states, in bytes.
 uint64_t kv_state_bytes(const struct kv *kv);
 // Returns the size of a token's key and value in a layer, in bytes; 0 in a layer without tables of
 // its own.
@@ -103,8 +103,8 @@ uint64_t kv_row_bytes(const struct kv *kv, int layer);
 
 // True if some layer of this process has a state.
 bool kv_recurrent(const struct kv *kv);
-// Returns the largest number of rows, at most `rows`, after which a pass can go on: `rows` itself
-// without states, else a row at which the layers kept theirs, or 0.
+// Returns the largest number of rows, at most `rows`, after which a pass can continue: without
+// states `rows` itself, else the number of rows before a state that the layers kept, or 0.
 int64_t kv_reusable(const struct kv *kv, int64_t rows);
 // Plans the states that a pass over the rows of s from row `from` on keeps (kv->coming).
 void kv_begin_pass(struct kv *kv, const struct sequence *s, int64_t from, bool prefill);
@@ -113,8 +113,8 @@ void kv_end_pass(struct kv *kv);
 // Reserves memory for kv->slots states of a layer. 0 or -1.
 int kv_states_reserve(struct kv *kv, int layer, struct err *err);
 
-// Grows a table [capacity, ...] to `rows` rows and keeps the first `used`. For tables that grow
-// with the cache. 0 or -1.
+// Grows a table [capacity, ...] to at least `rows` rows and keeps the first `used`. For tables that
+// grow with the cache. 0 or -1.
 int kv_table_reserve(const struct backend *b, struct tensor *table, int64_t used, int64_t rows);
 
 #endif

@@ -4,9 +4,10 @@
 //   h += after(down(silu(gate(x)) * up(x)))         x = before(h); or another kind of FFN
 //
 // The residual stream h is updated in place (with a tape each sum is a new tensor); all other
-// results of a sublayer are scratch, freed at its end. Steps whose rows are independent run over
-// blocks of BLOCK_ROWS rows, so that a long prompt needs memory only for h, q and the attention
-// output. Block sizes do not depend on listeners, so a probe changes no bit of an answer.
+// results of a sublayer are scratch, freed at its end. Without a tape, steps whose rows are
+// independent run over blocks of at most BLOCK_ROWS rows (on a GPU BLOCK_ROWS_GPU), so that a long
+// prompt needs memory for all its rows only for h, q and the attention output. Block sizes do not
+// depend on listeners, so a probe changes no bit of an answer.
 //
 // Each step first tries the device's fused form (core/model/fused.h); the ops after it are the
 // fallback, and define the result.

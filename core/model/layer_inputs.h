@@ -5,9 +5,10 @@
 
 #include "core/model/layer.h"
 
-// Reads the widths from a text config.
+// Reads the sizes and the padding row from a text config; the config has no inputs unless its
+// family supports them.
 int layer_inputs_read(struct decoder_config *c, const cJSON *json, struct err *err);
-// Binds the table and the projection; does nothing if the config has no inputs.
+// Binds the table, the projection and its norm; does nothing if the config has no inputs.
 void layer_inputs_bind(struct decoder *d, struct binder *b);
 // Computes the inputs of all layers for the rows of p, whose h[0] is h [n, D]: [n, L*P]. NULL after
 // a failure.

@@ -28,8 +28,8 @@ struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const str
 // Computes W x + bias, [N,M]: in `dtype`, f32 or bf16, if x is packed; otherwise in f32.
 struct tensor *linear_rows_times(struct graph *g, const struct linear_rows *x,
                                  const struct linear *w, enum dtype dtype);
-// Like linear_rows_times, but splits the result into `parts` equal matrices, each with its own
-// dtype.
+// Like linear_rows_times, but splits the result into `parts` equal matrices, each in its own dtype
+// if x is packed.
 void linear_rows_apart(struct graph *g, const struct linear_rows *x, const struct linear *w,
                        int parts, const enum dtype *dtype, struct tensor **part);
 // Compute gelu(W x + bias), and silu(gate x) * up x, for the layer `next`.

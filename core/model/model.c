@@ -1,4 +1,4 @@
-// core/model/model.c -- loads a model by name.
+// core/model/model.c -- loads a model by name; sizes pictures for it; the setting compute.matmul.
 #include "core/model/model.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "core/model/unread.h"
 #include "core/template/message.h"
 
-// Reads "eos_token_id", one id or a list. An id without a token, such as -1, never ends an answer.
+// Reads "eos_token_id", one id or a list. Ignores negative ids.
 static int add_ends(struct ids *eos, const char *file, const cJSON *config, struct err *err)
 {
     const cJSON *value = json_get(config, "eos_token_id");
@@ -30,7 +30,7 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
     return 0;
 }
 
-// Finds the ids that end an answer: in generation_config.json, else in config.json, else the
+// Reads the ids that end an answer: from generation_config.json, else from config.json, else the
 // tokenizer's eos_token.
 static int read_ends(struct model *m, struct err *err)
 {
@@ -51,8 +51,8 @@ static int read_ends(struct model *m, struct err *err)
     return 0;
 }
 
-// Adds the end token of the layout that config.json names: the authors' code for these models
-// (InternVL) ends answers at it too.
+// Finds the ids that end an answer. If config.json names a layout, its end token is one of them:
+// the authors' code (InternVL) ends answers at this token too.
 static int find_ends(struct model *m, struct err *err)
 {
     if (read_ends(m, err) < 0) return -1;
@@ -113,7 +113,8 @@ static int load_tokenizer(struct model *m, struct err *err)
     if (!m->tokenizer) return -1;
     m->layout = m->conversation ? layout_find(m->conversation)
                                 : layout_detect(m->checkpoint->chat_template, m->tokenizer);
-    // Uses the family's layout unless the tokenizer has another layout's special tokens.
+    // Without a chat template, uses the family's layout unless the tokenizer has special tokens of
+    // Llama 3's or ChatML's.
     if (m->usual_layout && !m->conversation && !m->checkpoint->chat_template &&
         tokenizer_id(m->tokenizer, "<|start_header_id|>") < 0 &&
         tokenizer_id(m->tokenizer, "<|im_start|>") < 0)

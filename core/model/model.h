@@ -18,7 +18,7 @@
 struct family;
 struct picture_shape;
 
-// Called before a pass reads weights, so that an adapter can switch itself on or off
+// Called before weights are read (model_pass), so that an adapter can switch itself on or off
 // (core/adapter/).
 struct model_listener {
     void (*pass)(void *self, bool pictures); // NULL: no listener
@@ -26,15 +26,16 @@ struct model_listener {
 };
 
 struct model {
-    char *name;                    // folder as given by the user, without "::q8_0"
+    char *name; // folder or GGUF file as given by the user, without "::q8_0" and "::ignore-weights"
     struct checkpoint *checkpoint; // the weights are mapped from here
     const struct family *family;
     struct arena arena;     // small tensors, converted vectors
-    struct weights weights; // all bound weights, by name
+    struct weights weights; // bound weights, by name
     struct tokenizer *tokenizer;
-    struct chat_template *template; // the folder's own; NULL: none that can be rendered
+    struct chat_template *template; // the folder's own; NULL: `layout` replaces it
     char *template_problem;         // why the folder's template cannot be rendered; else NULL
-    const struct layout *layout;    // the built-in layout that matches the template
+    const struct layout *layout;    // built-in layout that config.json names, else the one that
+                                    // matches the template or tokenizer
     struct thinking_list thinking;  // marks around the reasoning in answers
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
@@ -46,10 +47,10 @@ struct model {
     enum dtype dtype;        // of all matrices; f32 if they differ; a block dtype if any has one
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // placeholder's text, if the configs omit the id; else NULL
-    const char *conversation;     // layout that config.json names; NULL: the folder's chat template
+    const char *conversation;     // layout that config.json names; NULL: it names none
     const char *usual_layout;     // the family's, for folders without a chat template; NULL: none
     struct ids eos;               // ids that end an answer
-    const char *ends_from;        // file that names these ids; NULL: none does
+    const char *ends_from;        // source of these ids: a file's name, or "metadata" (GGUF)
     bool ignore;                  // skip weights and keys that the family does not support
     bool ignored; // some were skipped, now or when the GGUF file was made: answers may be wrong
     char *unread; // lists skipped weights and keys, and others that nothing reads; NULL: none
@@ -57,34 +58,33 @@ struct model {
 };
 
 // Loads a folder, a GGUF file, or "FOLDER::q8_0" (core/model/converted.h); a trailing
-// "::ignore-weights" skips tensors that the family does not read (core/model/unread.h). NULL with a
-// message that names the folder.
+// "::ignore-weights" skips tensors and keys that the family does not support (core/model/unread.h).
+// NULL on failure.
 struct model *model_load(const char *name, const struct backend *backend,
                          const struct load_progress *progress, struct err *err);
 // Chooses the layers of this process (model->decoder.part) after the configs and file headers are
-// read. The weights of other layers are never read.
+// read. Matrices of other layers are not loaded.
 struct model_partition {
     int (*choose)(const struct model_partition *self, struct model *m, struct err *err);
     void *self;
 };
 
-// Loads a model without computing the checkpoint's fingerprint (checkpoint_identify). partition
-// NULL: all layers.
+// Like model_load, but computes the checkpoint's fingerprint (checkpoint_identify) only if the name
+// asks for converted weights. partition NULL: all layers.
 struct model *model_open(const char *name, const struct backend *backend,
                          const struct model_partition *partition,
                          const struct load_progress *progress, struct err *err);
 void model_free(struct model *m);
-// Completes a model whose m->checkpoint is open: family, configs, weights. The tokenizer is loaded
-// separately.
+// Completes a model whose m->checkpoint is open: family, configs, weights; not the tokenizer.
 int model_bind(struct model *m, struct err *err);
 
 bool model_has_vision(const struct model *m);         // has a vision encoder
 bool model_quantised(const struct model *m);          // has block-quantised weights
 bool model_is_eos(const struct model *m, int32_t id); // true if the token ends an answer
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
-// shows `shown` pictures, each of at most limit.most tokens (preprocess_limit). A picture that
-// cannot be reduced to limit.most tokens gets more, and no prompt can hold it. limit.share never
-// causes this, because it reduces a picture at most to the smallest possible size.
+// shows `shown` pictures, under these limits (preprocess_limit). If the picture cannot be reduced
+// to limit.most tokens, p->tokens exceeds p->shape.most_tokens, and prompts with this picture fail.
+// limit.share never causes this.
 void model_size_picture(const struct model *m, struct picture *p, int64_t width, int64_t height,
                         size_t shown, struct picture_limit limit);
 
@@ -99,7 +99,7 @@ int model_check_picture(const struct model *m, const struct picture *p, struct e
 // gradient.
 void model_weights_changed(struct model *m);
 
-// True if an adapter has replaced a head that the file ties to the embedding.
+// True if the head is tied to the embedding, but an adapter has replaced it.
 bool model_head_untied(const struct model *m);
 
 // Tells the listener that a pass, or other code, is about to read weights. pictures: the

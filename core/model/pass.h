@@ -54,8 +54,8 @@ struct layer {
     int64_t past; // valid rows in the cache
     const struct decoder_layer *w;
     struct kv_layer *cache; // NULL: none
-    // If the layer shares the keys and values of an earlier one: these, of all rows that it sees.
-    // If it lends its own to later layers, in a pass without a cache: memory for them.
+    // In a layer that uses an earlier layer's keys and values: these, for all rows that it sees. In
+    // a layer whose keys and values later layers use, in a pass without a cache: memory for them.
     struct lent_keys shared;
 };
 
@@ -68,9 +68,10 @@ struct pass *pass_copy(struct graph *g, const struct pass *p);
 // which row of the sequence each new row holds; and sets layer->pass to a pass for this number of
 // cached rows. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
-// Returns the rows of the sequence that a row sees in layers without (or with) a sliding window, if
-// no row is dropped: the rows of its own sample up to itself or, with config.pictures_whole, up to
-// the end of the picture that it is in.
+// Returns the rows of the sequence that a row sees if no row is dropped: those of its own sample up
+// to itself, in layers with a sliding window (`slides`) at most the last config.window of them. If
+// the config lets pictures be seen whole in these layers, the rows end at the end of the row's
+// picture.
 struct row_range {
     int64_t first, end;
 };
@@ -82,7 +83,7 @@ int64_t pass_start(const struct decoder_config *c, const struct sequence *s, int
 // Sets index[i] to the row of pass `in` that holds row i of pass `of`; it must hold all of them.
 void pass_find_rows(const struct pass *in, const struct pass *of, int32_t *index);
 // Returns the index of the first of `count` keys that holds this row of the sequence or a later
-// one. position NULL: key i holds row i.
+// one; `count` if none does. position NULL: key i holds row i.
 int64_t pass_key_of(const int32_t *position, int64_t count, int64_t row);
 // Sets layer->shared (core/model/pass_shared.c); called by layer_begin. 0 or -1.
 int layer_share(struct graph *g, struct layer *layer);
@@ -98,8 +99,8 @@ struct site_args pass_site(const struct pass *p, int layer, struct tensor *x);
 struct site_args layer_site(const struct layer *layer, struct tensor *x);
 // Runs the listeners of a site. Returns args.x, or the tensor with which a method has replaced it.
 struct tensor *site_run(struct graph *g, const struct site *site, struct site_args args);
-// Like site_run, at a site where a method may drop rows: *p becomes the pass for the remaining
-// rows, NULL after a failure.
+// Like site_run, at a site where a method may drop rows: *p then becomes the pass for the remaining
+// rows. Returns NULL after a failure; *p may be NULL too.
 struct tensor *site_drop_rows(struct graph *g, const struct site *site, struct site_args args,
                               const struct pass **p);
 

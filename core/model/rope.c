@@ -161,7 +161,8 @@ static double linear_frequency(const struct rope_config *r, int64_t pair, double
     return f / r->factor;
 }
 
-// Rotates only the first pairs, by their frequencies among all pairs of a head.
+// Reads proportional scaling: only the first pairs rotate, by their frequencies among all pairs of
+// a head.
 static int read_proportional(struct rope_config *r, const cJSON *scaling, struct err *err)
 {
     if (read_positive(scaling, "factor", 1, &r->factor, err) < 0 ||
@@ -251,7 +252,8 @@ static int read_config(struct rope_config *r, const struct rotary_kind *rotary, 
 }
 
 // transformers 5 keeps everything in rope_parameters, with one object for each layer type if the
-// types differ. Older files have two keys, which take precedence.
+// types differ. Older files have rope_theta and rope_scaling; rope_scaling takes precedence over
+// rope_parameters.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err)
 {

@@ -18,7 +18,8 @@ struct sequence;
 // "rope_type", is a row of the table in rope.c.
 struct rotary_kind {
     // True: pairs are elements 2i and 2i+1 of a head, or, with a partial_rotary_factor below 1, of
-    // its first part; rope_arrange reorders them for op_rope. False: pairs are i and i+d/2.
+    // its first part; rope_arrange reorders them for op_rope. False: pairs are i and i+r/2, where r
+    // elements of a head rotate.
     bool interleaved;
     // Default rotated share of a head; 0: all. Configs may give another share only if pairs are
     // interleaved or this is set; the first part of the head is rotated.
@@ -39,7 +40,7 @@ struct rotary_kind {
 
 extern const struct rotary_kind rotary_plain; // one position per token, which rotates all pairs
 extern const struct rotary_kind rotary_interleaved; // GLM-4's: adjacent pairs, first half of heads
-// Gemma 4's: by default only the first quarter of the pairs rotates.
+// Gemma 4's: only the first quarter of the pairs rotates if the config has no rotary keys.
 extern const struct rotary_kind rotary_proportional;
 extern const struct rotary_kind rotary_multimodal;
 extern const struct rotary_kind rotary_multimodal_interleaved;
@@ -76,8 +77,8 @@ struct rope_config {
 // Reads rope_parameters, or rope_theta and rope_scaling, of a text config.
 int rope_config_read(struct rope_config *r, const struct rotary_kind *rotary, const cJSON *json,
                      double theta, struct err *err);
-// Like rope_config_read, for layers with a sliding window that rotate by their own base,
-// "rope_local_base_freq", unscaled.
+// Like rope_config_read, for layers with a sliding window: reads "sliding_attention" of
+// rope_parameters, else the base "rope_local_base_freq" without scaling.
 int rope_config_read_sliding(struct rope_config *r, const struct rotary_kind *rotary,
                              const cJSON *json, struct err *err);
 // Checks that dim is even, and that the sections and divisors fit its pairs; call it after the
@@ -96,8 +97,8 @@ bool rope_query_factors(const struct rope_config *r, const struct sequence *s, c
 // True if the scaling is supported only up to the config's max_position_embeddings ("dynamic").
 bool rope_bounded(const struct rope_config *r);
 // Reorders pairs of x[n,H,d] that are interleaved, or in the first part of heads, to i and i+d/2;
-// unrotated elements come last. Applied to
-// queries and keys alike, the order changes no score.
+// unrotated elements end both halves. Applied to queries and keys alike, the order changes no
+// score.
 struct tensor *rope_arrange(struct graph *g, const struct rope_config *r, struct tensor *x);
 // Returns the number of interleaved pairs in a head, for the fused forms (struct fused_qkv).
 int64_t rope_adjacent(const struct rope_config *r);

@@ -177,8 +177,8 @@ static bool predicts_further(const struct checkpoint *c, const char *name)
     return is;
 }
 
-// True for keys and values of a layer that attends to those of an earlier layer: Gemma 4's files
-// contain them, but nothing computes with them.
+// True for the key and value weights of a layer that attends to an earlier layer's keys and values:
+// Gemma 4's files contain them, but nothing computes with them.
 static bool is_shared_away(const struct model *m, const struct safetensor *t, const char *plain)
 {
     static const char *const levels[] = { "k_proj", "v_proj", "k_norm", "v_norm" };

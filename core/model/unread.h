@@ -8,8 +8,8 @@
 // A tensor that no part of the model binds is either harmless (rotary tables, pooling heads, layers
 // for speculative decoding), or outside the computed parts (m->unread names it), or inside a
 // computed part. A model with tensors of the last kind is refused, because its answers would be
-// wrong. A config.json key that changes the result and that the model's family does not support is
-// refused too.
+// wrong, unless the user asks to ignore them. The same holds for a config.json key that changes the
+// result and that the model's family does not support.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 
@@ -24,12 +24,12 @@ struct model;
 char *unread_split(const char *name, bool *ignore);
 char *unread_join(const char *name); // the inverse
 
-// Metadata key under which a GGUF file lists the weights and keys of its source model that were
-// ignored.
+// Metadata key under which a GGUF file lists the ignored weights and keys of its source model.
 #define UNREAD_IGNORED "vlmsh.ignored"
 
-// unread_check and unread_keys add to m->unread. -1: a tensor inside a computed part is not read,
-// or a key changes the result, and m->ignore is false.
+// unread_check fails if nothing reads a tensor inside a computed part; unread_keys fails if
+// config_keys_check does. With m->ignore, m->unread says so instead. unread_check also lists
+// tensors outside the computed parts there.
 int unread_check(struct model *m, struct err *err);
 int unread_keys(struct model *m, struct err *err);
 // Adds unknown keys of a GGUF file to m->unread.

@@ -13,7 +13,8 @@ static bool is_off(const cJSON *value)
     return !json_is_on(value) || (cJSON_IsString(value) && !*value->valuestring);
 }
 
-// Appends ", KEY VALUE", without the value if it is long.
+// Appends "KEY VALUE", after a comma if *b is not empty; a list or object is left out, a long
+// string cut.
 static void put(struct buf *b, const cJSON *value)
 {
     buf_printf(b, "%s%.60s", b->length ? ", " : "", value->string);
@@ -144,7 +145,7 @@ static bool shared_agrees(const struct picture_config *p, const cJSON *item)
            read.resample == p->resample && read.rescale_factor == p->rescale_factor;
 }
 
-// True if the value is the side, or an object with the sides, of the encoder's square.
+// True if the value is `side`, or an object whose values all are.
 static bool is_square_of(const cJSON *value, int64_t side)
 {
     const cJSON *one;

@@ -250,7 +250,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     x = vision_in_order(g, &b, x);                  // by windows: Qwen2.5-VL
     struct tensor *h = vision_add_class(g, &b, x);  // [S', Dv]
     h = kind->positions ? kind->positions(g, &b, h) : vision_add_positions(g, &b, h);
-    h = norm_forward(g, h, &v->pre, c->eps); // CLIP
+    h = norm_forward(g, h, &v->pre, c->eps); // CLIP, Pixtral
 
     // Which rows each row attends to, and the rotary angles.
     const struct vision_seen tiles = vision_tiles(g, &b), windows = vision_windows(g, &b);

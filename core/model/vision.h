@@ -38,24 +38,25 @@ struct vision_config {
     enum gelu_form act;         // of its FFN, if it is not gated
     bool class_token, patch_bias, pre_norm; // present in the file?
     bool norm_bias, qkv_bias, qk_norm;      // present? set only by kinds that read it
-    int64_t merge; // merge x merge patches become one feature or visual token; set by the family
-    // Only with native resolution:
-    int64_t out;        // width of the output, if the config has it
-    int64_t times;      // frames that a video patch spans; a picture is repeated for each
-    int64_t window;     // side of a window in visual tokens
+    int64_t merge;  // merge x merge patches become one feature or visual token; set by the kind or
+                    // the family
+    int64_t out;    // width of the output, if the config has it
+    int64_t times;  // frames that a video patch spans; a picture is repeated for each
+    int64_t window; // side of a window in visual tokens
     uint64_t whole[16]; // bit l: block l attends to whole pictures
-    int64_t table_rows, table_cols; // grid of learned positions: resampled to each picture or, with
-                                    // kind->buckets, indexed; Pixtral: only for "image_size" in
-                                    // GGUF files, no table
-    int64_t head_dim;               // elements of a head; 0: hidden / heads
-    double theta;                   // base of its rotation, if the kind reads it
-    bool unscaled;                  // scores q k are not divided by sqrt(d)
-    bool clipped;                   // linear layers limit their inputs and outputs
-    bool standardize;               // features are shifted and scaled
-    int deep[VISION_DEEP_MOST];     // DeepStack: blocks whose outputs reach the decoder, ascending
+    // Grid of learned positions: resampled to each picture or, with kind->buckets, indexed. Gemma
+    // 4: table_cols positions along each axis. Pixtral: no table; only for "image_size" in GGUF
+    // files.
+    int64_t table_rows, table_cols;
+    int64_t head_dim;           // elements of a head; 0: hidden / heads
+    double theta;               // base of its rotation, if the kind reads it
+    bool unscaled;              // scores q k are not divided by sqrt(d)
+    bool clipped;               // linear layers limit their inputs and outputs
+    bool standardize;           // features are shifted and scaled
+    int deep[VISION_DEEP_MOST]; // DeepStack: blocks whose outputs reach the decoder, ascending
     int deep_count;
     int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
-    bool drop_class;   // drop the first row (strategy "default")
+    bool drop_class;   // drop the first row of each tile (strategy "default")
 };
 
 // Weights of a block; steps without bound weights are not computed.
@@ -63,15 +64,15 @@ struct vision_layer {
     struct norm norm1, norm2;
     struct linear q, k, v;        // [Dv,Dv], or
     struct linear qkv;            // [3*Dv,Dv]: q, k and v as one
-    struct norm q_norm, k_norm;   // [Dv], over all heads together
+    struct norm q_norm, k_norm;   // [Dv], over all heads together; Gemma 4: [d], of each head
     struct linear out;            // [Dv,Dv]
     struct linear fc1, fc2;       // [ffn,Dv] [Dv,ffn] with GELU, or
-    struct linear gate, up, down; // [ffn,Dv] [ffn,Dv] [Dv,ffn]: down(silu(gate) * up)
+    struct linear gate, up, down; // [ffn,Dv] [ffn,Dv] [Dv,ffn]: gated by silu, Gemma 4's by gelu
     struct tensor scale1, scale2; // [Dv] layer scale of both sublayers
     struct norm after1, after2;   // of the outputs of both sublayers, if the kind has them
 };
 
-// Limits of the inputs and outputs of a block's linear layers.
+// Limits of the inputs and outputs of a linear layer.
 struct vision_clip {
     float in_low, in_high, out_low, out_high;
 };
@@ -80,14 +81,16 @@ enum { CLIP_Q, CLIP_K, CLIP_V, CLIP_OUT, CLIP_GATE, CLIP_UP, CLIP_DOWN, CLIP_COU
 
 struct vision {
     struct vision_config config;
-    struct linear patch;        // [Dv, elements of a patch]
-    struct tensor class_token;  // [1,Dv]
-    struct tensor position;     // [S', Dv], S' = patches (+1 with a class token)
-    struct norm patch_norm;     // of the patches, before positions are added
-    struct norm pre, post;      // before the first block; after the last one (kind->post_norm)
-    struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
-    struct vision_layer *layer; // [config.layers]
-    struct vision_clip *clip;   // [config.layers * CLIP_COUNT]; NULL: no limits
+    struct linear patch;       // [Dv, elements of a patch]
+    struct tensor class_token; // [1,Dv]
+    // Learned positions: [rows of a tile, Dv], [table_rows*table_cols, Dv] or, Gemma 4,
+    // [2*table_cols, Dv].
+    struct tensor position;
+    struct norm patch_norm;            // of the patches, before positions are added
+    struct norm pre, post;             // before the first block; of the features (kind->post_norm)
+    struct linear merge;               // [out, Dv*merge*merge]: a convolution that joins patches
+    struct vision_layer *layer;        // [config.layers]
+    struct vision_clip *clip;          // [config.layers * CLIP_COUNT]; NULL: no limits
     struct tensor std_bias, std_scale; // [Dv] of the features (config.standardize)
     struct projector *deep;            // [config.deep_count] of the blocks in config.deep
 };
@@ -98,9 +101,9 @@ struct vision_picture {
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
     int number;            // the picture's number, for listeners
-    // [S'] in host memory; NULL: not wanted. vision_forward fills it with the attention to each row
-    // in the block before the feature layer, averaged over heads: attention from the class token
-    // or, without one, the average over the rows of the tile.
+    // [S'] in host memory; NULL: not wanted. Without a tape, vision_forward fills it with the
+    // attention to each row in the last block before the feature layer, averaged over heads:
+    // attention from the class token or, without one, the average over the rows of the tile.
     float *received;
 };
 
@@ -139,7 +142,8 @@ struct vision_kind {
     // NULL: the encoder reads squares of image_size pixels, or the family sets the limits.
     int (*read_pictures)(struct picture_config *p, const struct vision_config *v, const cJSON *json,
                          struct err *err);
-    const char *const *picture_keys;       // keys that read_pictures reads, NULL-terminated
+    // Keys that read_pictures reads, NULL-terminated; NULL: those of the family.
+    const char *const *picture_keys;
     const char *const *picture_processors; // prefixes of the names of the kind's picture processors
     bool reads_planes; // pixels of native resolution are [3,H,W]; false: patches [S', elements]
     // Writes the text before row i of `count` of a picture's visual tokens; picture_after is the
@@ -153,16 +157,14 @@ struct vision_kind {
     void (*bind)(struct vision *v, struct binder *b);
     // Changes the pixels of patches before the first linear layer. NULL: unchanged.
     struct tensor *(*pixels)(struct graph *g, struct tensor *x);
-    // Adds learned positions to h, for kinds whose positions differ from all others. NULL: shared
-    // code does.
+    // Adds learned positions to h. NULL: vision_add_positions does.
     struct tensor *(*positions)(struct graph *g, const struct vision_batch *b, struct tensor *h);
-    // Computes a block of h [S', Dv], for kinds whose blocks differ from all others. NULL: shared
-    // code does.
+    // Computes a block of h [S', Dv]. NULL: vision.c does.
     struct tensor *(*block)(struct graph *g, const struct vision_block *block, struct tensor *h);
     // Rotary positions of queries and keys: cos and sin [S', d/2] (op_rope); NULL: none.
     void (*angles)(const struct vision_batch *b, float *cos, float *sin);
     bool adjacent_pairs; // angles rotate elements 2j and 2j + 1 of a head; else j and j + d/2
-    // Order of patches of native resolution: row by row; false: block by block, each merge x merge.
+    // Order of patches of native resolution: row by row; false: cell by cell, each merge x merge.
     bool row_by_row;
     // True if this block attends within windows, not whole tiles. NULL: every block attends to
     // whole tiles.
@@ -202,10 +204,11 @@ extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_pixtr
 // squares of that size.
 struct picture_config vision_picture_defaults(const struct vision_config *v, enum picture_fit fit);
 
-// Selects the kind by the object's model_type; json NULL or without a model_type: CLIP.
+// Selects CLIP, SigLIP, MoonViT or Pixtral by the object's model_type; json NULL or without a
+// model_type: CLIP.
 const struct vision_kind *vision_kind_find(const cJSON *json, struct err *err);
-// Reads a vision_config object of that kind with its class defaults. The family sets feature_layer
-// and drop_class.
+// Reads a vision_config object of that kind with its class defaults. feature_layer becomes -1; the
+// family may change it and drop_class.
 int vision_config_read(struct vision_config *v, const struct vision_kind *kind, const cJSON *json,
                        struct err *err);
 // Reads which hidden state the projector uses; `key` is "vision_feature_layer" or another name.
@@ -268,7 +271,7 @@ struct tensor *vision_in_sequence(struct graph *g, const struct vision *v,
 // sequence order. A class token that becomes a visual token gets the largest value
 // (vision_focus.c).
 void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token);
-// Returns how many features of a picture the projector reads.
+// Return the number of a picture's features that the projector reads, and their width Dv'.
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p);
 int64_t vision_feature_width(const struct vision_config *c);
 
@@ -308,7 +311,7 @@ struct projector {
     int64_t merge; // features per token
     enum gelu_form act;
     bool bias;                        // of the linear layers
-    struct norm norm;                 // [Dv]
+    struct norm norm;                 // [Dv], or [merge*Dv] (kind->joined)
     int64_t inner;                    // inner width of the gated layers
     int64_t side;                     // Gemma 3: side of a picture's square of features
     double eps;                       // Gemma 3, Mistral 3: epsilon of the norm
@@ -328,14 +331,15 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
 int64_t vision_head_dim(const struct vision_config *c);
 // Returns the number of a tile's rows in the encoder: its patches and the class token.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
-// Returns the patches in pixel order [patches, elements]: cuts tiles; native-resolution pixels are
-// patches already.
+// Returns the patches [patches, elements] in the order of the pixels: cuts planes [3,H,W]; other
+// pixels are patches already.
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b);
 // Reorders the patches x to the kind's order.
 struct tensor *vision_in_order(struct graph *g, const struct vision_batch *b, struct tensor *x);
 // Puts the class token in front of each tile of x [S', Dv].
 struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, struct tensor *x);
-// Adds the learned positions to h: one per row of a tile, or a grid that is resampled.
+// Adds the learned positions to h: one per row of a tile, or from a grid (config.table_rows).
+// Returns h itself without learned positions.
 struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *b,
                                     struct tensor *h);
 // Resamples the learned positions, a grid of table_rows x table_cols, to each picture's grid of

@@ -1,7 +1,8 @@
 // core/model/vision_clip.c -- CLIP and SigLIP encoders: square pictures, or tiles, of one size.
 //
 //   pixels [3,H,W] -> patches -> linear -> (class token in front) -> + positions -> (norm: CLIP)
-//   features: the rows without the class token, or cells of them if the family merges patches
+//   features: cells of patches if the family merges patches; else the rows, without the first of
+//   each tile if config.drop_class
 //
 // The features skip the encoder's last norm, except Idefics3's and Gemma 3's. SigLIP's last norm is
 // bound for measurements; CLIP's serves only the pooled class token.

@@ -245,7 +245,7 @@ static struct tensor *gemma_block(struct graph *g, const struct vision_block *bl
     return h;
 }
 
-// Averages cells of merge x merge patches: [S, Dv].
+// Turns cells of merge x merge patches into features [S, Dv].
 static struct tensor *gemma_features(struct graph *g, const struct vision_batch *b,
                                      struct tensor *h)
 {

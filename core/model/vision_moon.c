@@ -4,7 +4,7 @@
 //
 //   patches [S', 3*p*p], row by row -> linear -> + positions
 //   -> blocks: LayerNorm, attention over the whole picture, FFN with GELU
-//   -> LayerNorm -> block by block of merge x merge, which the projector joins
+//   -> LayerNorm -> cell by cell of merge x merge, which the projector joins
 //
 // Easy to get wrong: pair (2j, 2j + 1) of a head rotates by the column for even j, by the row for
 // odd j, with frequency number j / 2 of d/4.

@@ -143,7 +143,7 @@ static void pixtral_angles(const struct vision_batch *b, float *cos_out, float *
 
 static const char PATCH_MERGER[] = "mm.patch_merger.weight";
 
-// A LLaVA's file has no patch merger; the rest is Mistral 3's.
+// Reads Mistral 3's file or, if it has no patch merger, a LLaVA's.
 static void read_gguf(struct encoder_config *e)
 {
     const int64_t side = config_value(&e->c, "image_size", 1, GGUF_NEEDED);

@@ -177,9 +177,9 @@ struct tensor *vision_add_class(struct graph *g, const struct vision_batch *b, s
 }
 
 // Gathers the learned positions of the patches of all tiles, [S', Dv]: patch i of n along an axis
-// takes position floor(i side / n). The reference implementation computes this in f32, so at some
-// sizes (19 patches, side 19) a patch takes the position before; at the sizes of published models,
-// no patch does.
+// takes position floor(i side / n). The reference implementation computes this in f32 and so gets
+// the previous position at some sizes (19 patches, side 19), but not at the sizes of published
+// models.
 static struct tensor *bucket_positions(struct graph *g, const struct vision_batch *b)
 {
     const struct vision_config *c = &b->vision->config;

@@ -30,8 +30,8 @@ struct tensor *splice(struct graph *g, const struct decoder *d, const struct seq
                       int64_t from, struct tensor *const *visual, const float *const *focus,
                       int picture_count);
 
-// DeepStack (Meng et al. 2024, arXiv 2406.04334), for after_layer of a family's decoder: adds each
-// visual token's rows of layer `layer` to h [n,D].
+// DeepStack (Meng et al. 2024, arXiv 2406.04334), for after_layer of a family's decoder: adds to
+// each visual token in h [n,D] its row for this layer, if it has one.
 struct tensor *visual_deepstack(struct graph *g, const struct layer *layer, struct tensor *h);
 
 #endif

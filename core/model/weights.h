@@ -4,8 +4,8 @@
 //   w->tensor->data = mine;                      // the model now computes with it
 //   model_weights_changed(m);                    // updates a tied head, and gains of 1 + w
 //
-// The binder (core/model/bind.h) records every weight that the model's structs take from a file. A
-// tied head has no entry: the embedding's entry covers both.
+// The binder (core/model/bind.h) records the weights that it binds, except constants, which are
+// never trained. A tied head has no entry: the embedding's entry covers both.
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
 
@@ -36,7 +36,7 @@ struct gain_from_1 {
 };
 
 struct weights {
-    struct weight *list; // in the order in which the model reads them
+    struct weight *list; // in the order of binding
     size_t count, capacity;
     struct gain_from_1 *gains;
     size_t gain_count, gain_capacity;
@@ -51,8 +51,9 @@ struct tensor *weights_add_gain(struct weights *w, struct tensor *gain, int gpu)
 const struct tensor *weights_gain(const struct weights *w, const struct tensor *stored);
 void weights_release(struct weights *w);
 
-// Finds a weight by the file's name, ignoring the levels "model", "language_model", "text_model"
-// and "vision_model", which differ between library versions. NULL: none.
+// Finds a weight by the file's name. If no name is equal, ignores the levels "model",
+// "language_model", "text_model" and "vision_model", which differ between library versions. NULL:
+// none.
 const struct weight *weights_find(const struct weights *w, const char *name);
 // Returns the first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);

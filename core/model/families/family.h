@@ -29,8 +29,7 @@ struct picture_tile {
 
 // How the encoder reads pictures, and the visual tokens that result; families share kinds.
 struct picture_kind {
-    // Returns the number of visual tokens of a picture of that shape; all other code gets it from
-    // here.
+    // Returns the number of visual tokens of a picture of that shape before pooling (pooling.h).
     int64_t (*tokens)(const struct model *m, struct picture_shape shape);
     // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
     // none.
@@ -41,8 +40,8 @@ struct picture_kind {
     void (*parts)(const struct model *m, struct picture *p);
     // Sets the pixel size of a typical picture, for forecasts.
     void (*usual)(const struct model *m, int64_t *width, int64_t *height);
-    // Locates the visual tokens: writes at most `most` tiles and returns their number. NULL:
-    // unknown; tokens are shown as one row.
+    // Locates the visual tokens before pooling: writes at most `most` tiles and returns the number
+    // of all tiles. NULL: unknown; tokens are shown as one row.
     int (*tiles)(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                  int most);
     // Returns the encoder's input; the caller sets the picture's number in it. Fails through g
@@ -179,8 +178,10 @@ int family_text_read(struct model *m, const struct decoder_kind *kind, const cJS
 // True if the config names a decoder with experts: "moe" is in the model type of "text_config" or,
 // without one, of the whole config, or else in its architecture.
 bool family_sparse(const cJSON *config);
+// Returns the family that lists the architecture of a config.json or, without one, its model_type;
+// NULL with a message if none does.
 const struct family *family_find(const cJSON *config, struct err *err);
-// Reads m->placeholder: the id under `key`, or under `other` if `key` is missing.
+// Reads m->placeholder: the id under `key`, else under `other`, else `otherwise`.
 int family_placeholder_read(struct model *m, const cJSON *config, const char *key,
                             const char *other, int64_t otherwise, struct err *err);
 

@@ -1,9 +1,9 @@
 // core/model/families/llava.c -- LLaVA: a CLIP, SigLIP, MoonViT or Pixtral encoder, a projector, a
 // Llama, Mistral or Qwen2 decoder; and the code that other families of its layout share.
 //
-// A picture is resized to one square, or keeps its size if the encoder has native resolution. Its
-// features from one encoder layer pass through the projector and replace the placeholder in the
-// prompt, row by row of the grid. Positions are as in plain text.
+// A picture is resized to one square or, if the encoder reads pictures of any size, keeps its
+// aspect ratio. Its features from one encoder layer pass through the projector and replace the
+// placeholder in the prompt, row by row of the grid. Positions are as in plain text.
 #include "core/model/families/llava.h"
 
 #include <stdlib.h>

@@ -15,7 +15,8 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Unlike its other classes, transformers' Mistral 3 ties the head if the config lacks the key.
+// Unlike its other classes, transformers' Mistral 3 ties the head if the config lacks the key; a
+// head in the file rules that out.
 static bool tied_by_default(const struct checkpoint *c)
 {
     return !json_get(c->config, "tie_word_embeddings") && !checkpoint_has(c, "lm_head.weight") &&

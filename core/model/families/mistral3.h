@@ -4,7 +4,7 @@
 
 #include "core/model/families/family.h"
 
-// Tokens after each row of a picture's visual tokens, and after the last row instead.
+// Tokens after each row of a picture's visual tokens but the last, and after the last.
 #define PIXTRAL_BREAK "[IMG_BREAK]"
 #define PIXTRAL_END   "[IMG_END]"
 

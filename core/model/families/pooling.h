@@ -15,7 +15,7 @@
 
 // Updates p->tokens and the indices of the picture's newlines for p->shape.share.
 void pooling_size(const struct model *m, struct picture *p);
-// Returns the picture kind's tiles after pooling by shape.share.
+// Like the picture kind's `tiles`, after pooling by shape.share.
 int pooling_tiles(const struct model *m, struct picture_shape shape, struct picture_tile *tiles,
                   int most);
 // Pools the visual tokens x [S, D] of a picture.

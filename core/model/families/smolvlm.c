@@ -118,7 +118,7 @@ static void picture_mark(struct buf *to, int64_t i, int64_t count, int64_t cols)
         buf_printf(to, "<row_%lld_col_%lld>", (long long)(i / cols + 1), (long long)(i % cols + 1));
 }
 
-// Sets the size of a picture of 4 x 3, whose longest edge needs no resizing.
+// Sets the size of a picture with aspect ratio 4:3, whose longest edge needs no resizing.
 static void picture_usual(const struct model *m, int64_t *width, int64_t *height)
 {
     const struct picture_config *p = &m->picture;
