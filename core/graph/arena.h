@@ -1,7 +1,7 @@
 // core/graph/arena.h -- arena allocation: memory with one lifetime, on any device.
 //
-// The program has three arenas: *model* (until unload), *run* (KV cache, adapters) and *step*
-// (activations of one forward pass: mark, compute, reset). Blocks are never freed individually.
+// Arenas by lifetime: a model's or adapter's (until unload), and the *step* arena (activations of
+// one forward pass: mark, compute, reset). Blocks are never freed individually.
 //
 //   struct arena a = { .backend = backend_cpu() };
 //   struct arena_mark m = arena_mark(&a);
@@ -34,8 +34,8 @@ struct arena_mark {
 
 // Allocates 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
-// Allocates memory that lives until arena_release, whatever mark the arena is reset to. A large
-// block takes exactly its size from the device and leaves chunks free for small blocks.
+// Like arena_alloc, but a block of 1 MB or more takes exactly its size from the device, leaves
+// chunks free for small blocks, and lives until arena_release, whatever mark the arena is reset to.
 void *arena_alloc_alone(struct arena *a, size_t size);
 // Returns the host arena of the same lifetime: `a` itself if the device uses host memory.
 struct arena *arena_host(struct arena *a);
@@ -45,10 +45,10 @@ struct arena_mark arena_mark(const struct arena *a);
 // Frees everything allocated since the mark; the memory is kept for reuse.
 void arena_reset(struct arena *a, struct arena_mark mark);
 // Defragments an empty arena before the next similar pass: returns fragmented chunks to the device;
-// the next chunk then holds everything.
+// the next chunk then holds everything. Does nothing on a device with several GPUs.
 void arena_settle(struct arena *a);
-// Makes the first chunk of an empty arena hold `bytes`. Unused parts cost only address space on the
-// CPU, but real memory on a GPU.
+// Makes the first chunk of an empty arena hold at least `bytes`. Unused parts cost only address
+// space on the CPU, but real memory on a GPU.
 void arena_expect(struct arena *a, size_t bytes);
 // Returns all memory to the device; the arena is empty and usable.
 void arena_release(struct arena *a);

@@ -110,9 +110,9 @@ void graph_scratch_end(struct graph *g, struct arena_mark mark);
 // A block of the pass: maps h to a result of the same shape; without a tape the result may be h
 // itself.
 typedef struct tensor *(*graph_block_fn)(struct graph *g, void *self, struct tensor *h);
-// Runs a block. Copies `self` (`size` bytes), whose pointers must stay valid as long as the tape's
-// steps. With a tape, the result is valid until the second block after this one begins; without a
-// tape, until the next block begins.
+// Runs a block. A tape that will recompute the block copies `self` (`size` bytes), whose pointers
+// must stay valid as long as the tape's steps. With a tape, the result is valid until the second
+// block after this one begins; without a tape, until the next block begins.
 struct tensor *graph_block(struct graph *g, graph_block_fn run, const void *self, size_t size,
                            struct tensor *h);
 

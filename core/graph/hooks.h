@@ -20,11 +20,12 @@ enum {
     MAY_NOT = 0,
     MAY_X = 1,
     MAY_SEEN = 2, // the keys that rows see
-    MAY_ONLY = 4, // rows for which the FFN is computed
+    MAY_ONLY = 4, // rows that the FFN or the recurrence reads
     MAY_ROWS = 8  // rows that remain
 };
 
-// HAS_*: the arguments that a site has besides x and `picture` or `layer`; all others are NULL.
+// HAS_*: arguments that a site has besides x and `picture` or `layer`; without the flag they are
+// NULL.
 enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
@@ -34,10 +35,10 @@ enum {
 
 // X(name, its arguments, changes that a method may make, content of site_args.x).
 #define SITES(X)                                                                                   \
-    X(PIXELS, HAS_NONE, MAY_NOT, "[3,H,W] normalised pixels of a picture (tile)")                  \
+    X(PIXELS, HAS_NONE, MAY_NOT, "[3,H,W], [T,3,H,W] or patches: a picture's normalised pixels")   \
     X(VISION_LAYER, HAS_NONE, MAY_NOT,                                                             \
       "[S',Dv] input of vision block `layer`; layer = depth: output")                              \
-    X(VISION, HAS_NONE, MAY_NOT, "[S,Dv] input of the projector")                                  \
+    X(VISION, HAS_NONE, MAY_NOT, "[S,Dv'] input of the projector")                                 \
     X(PROJECTED, HAS_NONE, MAY_NOT, "[S,D] visual tokens after the projector, sequence order")     \
     X(VISUAL, HAS_ROWS, MAY_X, "[S,D] visual tokens as spliced; v: before methods")                \
     X(FOCUS, HAS_ROWS, MAY_NOT,                                                                    \
@@ -113,13 +114,13 @@ static inline int64_t site_keys_at(struct site_keys keys, int64_t j)
 // Arguments of a site. Fields that do not apply are NULL or -1.
 struct site_args {
     int layer, picture;
-    struct tensor *x;                // see SITES
-    struct tensor *q, *k, *v;        // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
-                                     // cached k and v may be bf16 (graph_download, op_widen)
-    struct tensor *gate;             // [N,H,d] logits of the gates of the heads' outputs, or NULL
-    const int32_t *only;             // SITE_FFN: rows for which the FFN is computed; NULL = all
-    int64_t only_count;              // length of `only`, which must stay valid until the layer ends
-    int64_t past;                    // keys of this layer before this pass: row i is key past+i
+    struct tensor *x;         // see SITES
+    struct tensor *q, *k, *v; // SITE_VALUES, SITE_ATTN: [N,H,d], [P,Hkv,d], [P,Hkv,d];
+                              // cached k and v may be bf16 (graph_download, op_widen)
+    struct tensor *gate;      // [N,H,d] logits of the gates of the heads' outputs, or NULL
+    const int32_t *only;      // MAY_ONLY: rows that the FFN or the recurrence reads; NULL = all
+    int64_t only_count;       // length of `only`, which must stay valid until the layer ends
+    int64_t past;             // keys of this layer before this pass: row i is key past+i
     const struct sequence *sequence; // of the whole conversation so far (site_sequence)
     const int32_t *rows;             // [N] sequence row of each row of x; NULL: row i is past+i
     // A method that replaces x by rows of earlier passes also sets h[0] [N,D] of its rows if layers

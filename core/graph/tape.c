@@ -80,8 +80,9 @@ static void spare_free(struct tape *t, size_t i)
     t->spare[i] = t->spare[--t->spare_count];
 }
 
-// Returns the smallest pool buffer that is large enough but not much larger (passes differ in
-// length); spare_count: none. *small: the largest buffer that is slightly too small.
+// Returns the smallest pool buffer that is large enough but at most about twice as large (passes
+// differ in length); spare_count: none. *small: the largest buffer that is too small, but has at
+// least half the size.
 static size_t spare_find(const struct tape *t, const struct grad *d, size_t *small)
 {
     const size_t none = t->spare_count;
@@ -99,8 +100,8 @@ static size_t spare_find(const struct tape *t, const struct grad *d, size_t *sma
     return best;
 }
 
-// Gives d a buffer of the pool, or a new one that replaces a slightly too small buffer; otherwise
-// the pool would grow by a buffer for every length.
+// Gives d a buffer of the pool, or a new one, which replaces a buffer that is too small
+// (spare_find); otherwise the pool would grow by a buffer for every length.
 static bool spare_take(struct tape *t, struct grad *d)
 {
     size_t small;
@@ -129,7 +130,7 @@ static void spare_give(struct tape *t, struct grad *d)
     d->data = NULL;
 }
 
-// Call after each pass: frees the buffers that were idle for more than `passes` passes.
+// Call after each pass: frees the buffers that the last `passes` passes did not use.
 static void spares_age(struct tape *t, int passes)
 {
     for (size_t i = t->spare_count; i-- > 0;) // backwards: spare_free moves the last one

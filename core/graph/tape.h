@@ -70,7 +70,7 @@ struct norm_gradients {
     int lane;     // the tape's
 };
 
-// Told about each norm of a backward pass; concurrent lanes call it at once.
+// Told about each norm of a backward pass; lanes call it concurrently.
 struct norm_watch {
     void (*seen)(struct norm_watch *w, struct graph *g, const struct norm_gradients *n);
 };
@@ -98,7 +98,8 @@ struct tape {
     size_t held;          // peak of the step arena when the backward pass began
 };
 
-// Frees the tape's steps and buffers and zeroes it for reuse.
+// Frees the tape's steps and buffers, and resets all members but backend, recompute, keep and
+// offloads.on.
 void tape_release(struct tape *t);
 
 // Discards the steps of a failed pass; buffers return to the pool.

@@ -1,4 +1,5 @@
-// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, caps, addition, scaling, softmax, widening.
+// core/ops/elementwise.c -- SwiGLU, GEGLU, GELU, soft caps, clipping, addition, scaling, softmax,
+// widening.
 #include "core/ops/check.h"
 
 // s->integer: 1 for GELU (GEGLU), 0 for SiLU (SwiGLU).

@@ -1,8 +1,8 @@
 // core/ops/ops.h -- the ops of a forward pass; each is in core/ops/NAME.c.
 //
-// All ops take the graph first, check shapes and dtypes, allocate the result in the step arena and
-// return it; NULL in, NULL out (core/graph/graph.h). kernels/ops.h defines the arithmetic. Names
-// ending in _into write into memory the caller owns.
+// All ops take the graph first, check shapes and dtypes, and return the result, in the step arena
+// or in place of an input; NULL in, NULL out (core/graph/graph.h). kernels/ops.h defines the
+// arithmetic.
 //
 // Room core/ops/: the ops of a forward pass, each with its gradient; kernels/ does the arithmetic.
 // Uses base and graph.
@@ -88,8 +88,8 @@ struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t
 struct tensor *op_blend_rows(struct graph *g, struct tensor *x, const int32_t *index,
                              const float *weight, int64_t n, int64_t most);
 // Writes rows of x to rows index[] of `into`; returns `into`. With a tape, `into` must not be a
-// view, no earlier op's backward may need the overwritten rows (embedding rows, unused memory), and
-// views of it must be taken afterwards. Without a tape, f32 rows may be written to bf16 (rounded).
+// view, and views of it must be taken afterwards; no earlier op's backward may need the overwritten
+// rows. Without a tape, f32 rows may be written to bf16 (rounded).
 struct tensor *op_scatter_rows(struct graph *g, struct tensor *into, struct tensor *x,
                                const int32_t *index);
 // Like op_scatter_rows, with indices on the device: i32 [rows of x], distinct and inside `into`.

@@ -1,5 +1,4 @@
-// core/ops/rows.c -- gathers, blends and scatters rows, and copies rows into memory that outlives
-// the step.
+// core/ops/rows.c -- gathers, blends, scatters and copies rows.
 #include <stdlib.h>
 #include <string.h>
 
