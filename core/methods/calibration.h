@@ -25,8 +25,8 @@
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] the k of
 //          its two largest values, sinks.share [L] share of tokens with phi > tau; sinks.sums
 //          [2,L,D], sinks.counts [2,2,L] (sinks, tokens)
-//   lens   lens.bias [L,D], lens.update [L,D,D], lens.left [L] (remaining squared distance to
-//          the last layer's output); lens.sum_x, lens.sum_delta [2,L,D], lens.sum_xx,
+//   lens   lens.bias [L,D], lens.update [L,D,D], lens.left [L] (share of the squared distance to
+//          the last layer's output that remains); lens.sum_x, lens.sum_delta [2,L,D], lens.sum_xx,
 //          lens.sum_xdelta [2,L,D,D], lens.sum_dd, lens.rows [2,L]
 //   phases phases.curves [L,2] (contribution, Hellinger distance), phases.layers [3] (early,
 //          transition, late); phases.sum_contribution, phases.sum_hellinger [2,L]

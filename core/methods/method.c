@@ -318,7 +318,7 @@ double methods_row_flops(const struct settings *s, const struct decoder_config *
 }
 
 // Counts the rows of a site among the first `end` rows of the sequence: text in rows[0], visual
-// tokens in rows[1]. At a site before the layers, all rows are visual tokens of the prompt; at
+// tokens in rows[1]. At a site without a sequence (HAS_ROWS), all rows count as visual tokens; at
 // SITE_FFN, only rows whose FFN is not computed count.
 static void count_rows(const struct site *site, const struct site_args *args, int64_t end,
                        int64_t rows[2])

@@ -98,7 +98,7 @@ struct method {
     void (*badge)(struct buf *b, const struct settings *s, int layer);
     // Returns the layer that the method chooses by default in this model; may be NULL.
     int (*default_layer)(const struct model *m);
-    // 0 if each value is possible with some model, else -1. Also called without a model. May be
+    // 0 if the settings are possible with some model, else -1. Also called without a model. May be
     // NULL.
     int (*possible)(const struct settings *s, struct err *err);
     // 0 if the method can work with this model and these settings, else -1. Refuses impossible
@@ -155,8 +155,10 @@ struct method {
     bool (*learned)(const struct model *m, int index, int layer, struct method_tensor *t);
     struct {
         enum model_part_kind part; // the learned tensors are trained with this part of the model
-        const char *by; // a setting ("train.ira") that trains them whatever train.params says; the
-                        // method then acts in training only while this setting is on
+        // A setting ("train.ira") that decides alone whether the method acts in training, and
+        // whether its tensors are trained, whatever train.params says; NULL: see
+        // method_in_training.
+        const char *by;
         const char *rate, *decay; // settings of the tensors' learning rate and weight decay; NULL:
                                   // those of the part
         double times;             // if `rate` is auto: the learning rate is train.lr times this

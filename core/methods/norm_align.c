@@ -84,7 +84,8 @@ static void norm_release(void *state)
     free(n);
 }
 
-// Computes T*, the mean norm of the nonzero rows of the table [V,D] (padding rows are zero).
+// Computes T*, the mean norm of the nonzero rows of the table [V,D] (padding rows are zero), times
+// config.embed_scale.
 static int norm_target(const struct backend *backend, const struct decoder *d, double *target,
                        struct err *err)
 {

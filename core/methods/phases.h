@@ -18,7 +18,8 @@ extern const char *const phase_names[PHASES];
 // distance of each layer's prediction of the next token from the model's:
 //   early       the largest contribution in the first half of the layers
 //   transition  after it, the layer after which the contribution drops most
-//   late        after that, the first layer whose distance is at most half of that at `transition`
+//   late        after that, the first layer whose distance is at most half of that at `transition`;
+//               at the latest the last but one
 void phases_find(const float *contribution, const float *hellinger, int layers, int phase[PHASES]);
 // Reads the phases from the file that phases.calibration names; *known false: no file is set.
 // Returns -1 if the file does not fit the model.

@@ -327,7 +327,7 @@ static int shared_pass(struct graph *g, const struct sequence *s)
     return -1;
 }
 
-// Prunes before the first layer, in the same way as after a layer, but first counts the tokens; or
+// Prunes before the first layer, in the same way as after a layer, but first numbers the tokens; or
 // stores h[0] for pruning after a layer.
 static int prune_input(void *state, struct graph *g, struct site_args *args)
 {

@@ -17,7 +17,7 @@ enum prune_kind {
                         // (CAPA)
     PRUNE_ATTENTION,    // mean over heads of the query's attention to the token (FastV)
     PRUNE_NOROPE,       // PRUNE_ATTENTION without rotary positions (Feather)
-    // The following keep certain tokens, however many there are: all attention sinks, the sinks of
+    // The next four keep certain tokens, however many there are: all attention sinks, the sinks of
     // one kind (core/methods/sinks.h), or the tokens that prune.tokens lists.
     PRUNE_SINKS,
     PRUNE_DUMPS,
@@ -25,7 +25,7 @@ enum prune_kind {
     PRUNE_LIST,
     PRUNE_UNIFORM, // every n-th token
     PRUNE_RANDOM,
-    // The following use no query: they choose after the layer.
+    // The last three use no query: they choose after the layer.
     PRUNE_DIVERSITY,  // far from one another (DivPrune); has no scores: prune_choose_diverse
     PRUNE_CLS,        // the encoder's attention (core/model/vision_focus.c)
     PRUNE_DIVERGENCE, // IRA's divergence at the layer, the mean over heads
@@ -52,6 +52,7 @@ struct prune_view {
 int prune_score(struct graph *g, enum prune_kind kind, uint64_t seed, const struct prune_view *view,
                 float *score);
 // Keeps the k highest of count tokens, or with `worst` the k lowest; the first ones on ties.
+// PRUNE_UNIFORM keeps k evenly spaced ones.
 void prune_choose(enum prune_kind kind, const float *score, int64_t count, int64_t k, bool worst,
                   bool *keep);
 // Keeps k of the rows of x[count, width]: first the row whose nearest neighbour is the furthest

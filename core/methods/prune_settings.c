@@ -237,7 +237,8 @@ bool prune_without_effect(const struct method_env *env, struct err *why)
     return last || blind || all;
 }
 
-// In dynamic mode all rows are computed, and only see fewer keys.
+// Omits no rows in dynamic mode, which computes all of them; that they see fewer keys is not
+// forecast.
 int prune_forecast(const struct method_env *env, struct forecast_rows *rows, struct err *err)
 {
     const int layers = env->model->decoder.config.layers;

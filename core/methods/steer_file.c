@@ -72,7 +72,7 @@ static int64_t layer_of(const char *name)
     return layer < LAYERS_MOST ? layer : -1;
 }
 
-// A file's directions, sorted by layer: names and shapes, without numbers.
+// A file's directions, sorted by layer; their values are not read yet.
 struct directions {
     struct direction {
         int64_t layer;
@@ -311,7 +311,7 @@ int steer_convert(const char *from, const char *to, struct err *err)
     struct vectors v = { 0 };
     if (file_open(&f, from, err) < 0) return -1;
     int status = directions_list(&d, from, &f, err);
-    // The file has as many numbers, so the product fits.
+    // The file holds d.count * d.width numbers, so the product fits.
     float *x = xreallocarray(NULL, (size_t)(d.count * d.width) + 1, sizeof *x);
     vectors_init(&v, d.count, d.width);
     for (int64_t i = 0; i < d.count && status == 0; i++) {

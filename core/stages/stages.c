@@ -1,7 +1,7 @@
 // core/stages/stages.c -- messages between the stages of a pass.
 //
 // A message is a header and, unless the header reports a failure, data. Headers identify the pass
-// and its tokens, so stages with different files notice before computing anything.
+// and its tokens, so that a stage with different files fails before it computes anything.
 #include "core/stages/stages.h"
 
 #include <stdlib.h>

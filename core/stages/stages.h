@@ -9,7 +9,7 @@
 //   struct model *m = model_open(name, backend, &partition, ...);    // this rank's layers
 //
 // All ranks run the same conversations and passes. Each computes one stage of a pass and holds only
-// its own weights, keys and values. The decoder calls its part (struct decoder_part) before its
+// its own matrices, keys and values. The decoder calls its part (struct decoder_part) before its
 // first layer and after its last. A failure travels with the hidden state, so that all ranks fail.
 //
 // Several conversations run in turn (graph.conversation): a stage computes one while other stages

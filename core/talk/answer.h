@@ -41,7 +41,8 @@ struct answer_options {
 
 // Answers the conversation, whose last message must be the user's: prefills, then generates until
 // eos, sample.max_tokens, the context limit or cancellation. Emits EVENT_TOKEN and EVENT_ANSWER and
-// appends the assistant's message. On error the conversation is unchanged.
+// appends the assistant's message. *answered: false after an error, or if it was cancelled before
+// the first token (with forward_only, at all). On error the messages are unchanged.
 int answer_run(struct conversation *c, const struct settings *settings, const struct hooks *hooks,
                const atomic_bool *cancel, const struct answer_options *options,
                const struct sinks *sinks, bool *answered, struct err *err);

@@ -249,8 +249,8 @@ int batch_answers(struct conversation *c, const struct settings *settings,
     struct answering a = {
         .settings = settings, .s = s, .answers = answers, .count = count, .left = count
     };
-    int64_t further = 0, most = INT64_MAX; // rows after the prefix; longest prefix that leaves each
-                                           // question many rows
+    // Rows for the answers; the longest prefix that leaves each question many rows.
+    int64_t further = 0, most = INT64_MAX;
     for (int i = 0; i < count; i++) {
         if (answers[i].max_tokens > further) further = answers[i].max_tokens;
         if (s[i].n - backend_many_rows(c->backend) < most)

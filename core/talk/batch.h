@@ -26,7 +26,8 @@ struct batch {
 };
 
 // Returns how many conversations a pass may have; 1 if methods or probes listen, if the layers are
-// on a GPU or in several processes, or if the attention has no segments (latent attention).
+// on a GPU or in several processes, or if a layer's attention kind has no segments (latent
+// attention).
 int batch_most(const struct conversation *c, const struct hooks *hooks);
 // Computes all pictures and the common prefix of s[count]: at most `most` rows, and never the last
 // row of a sequence. Reserves memory for `further` rows of each sequence. -1: b->graph has the
@@ -52,8 +53,8 @@ struct batch_answer {
 };
 
 // Answers all prompts as answer_run would one by one, with the sampling settings of `settings`;
-// appends the answers to the prompts. -1: err says why (unless *cancelled); the caller then answers
-// the prompts one by one.
+// extends s by answer tokens. -1 with a message; unless *cancelled, the caller then answers the
+// prompts one by one.
 int batch_answers(struct conversation *c, const struct settings *settings,
                   const atomic_bool *cancel, struct sequence *s, int count,
                   struct batch_answer *answers, bool *cancelled, struct err *err);

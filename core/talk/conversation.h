@@ -139,8 +139,9 @@ int conversation_boxes(const struct conversation *c, size_t messages, const char
 // one of them is encoded, drops that picture's computed results.
 void conversation_size_pictures(struct conversation *c, const struct message *messages,
                                 size_t count);
-// Applies image.max_tokens and image.downsample: if they have changed, counts the visual tokens of
-// all pictures again and drops their computed results.
+// Applies image.max_tokens, image.downsample and image.token_budget: if they have changed, counts
+// the visual tokens of shown and pending pictures again. Pictures that change in shape lose their
+// computed results.
 void conversation_limit_pictures(struct conversation *c, const struct settings *s);
 // Computes the token ids and positions of the first `messages` messages, with or without a
 // generation prompt; sizes their pictures. 0 or -1.
@@ -152,8 +153,8 @@ struct prompt_text;
 int conversation_texts(const struct conversation *c, size_t messages, const struct settings *s,
                        bool generation_prompt, struct prompt_text **texts, size_t *count,
                        struct err *err);
-// Counts the tokens that the layout appends to an answer of this conversation ("<|im_end|>"), which
-// the context must hold too. The prompt has `prompt` tokens.
+// Counts the tokens that the chat template appends to an answer of this conversation
+// ("<|im_end|>"), which the context must hold too. The prompt has `prompt` tokens.
 int conversation_closing(const struct conversation *c, const struct settings *s, int64_t prompt,
                          int64_t *tokens, struct err *err);
 // Returns the maximum number of tokens of a conversation with this model (NULL: none yet): ctx.max,

@@ -73,7 +73,7 @@ void conversation_set_dtype(struct conversation *c, enum dtype dtype)
     kv_set_dtype(&c->kv, dtype);
 }
 
-// Returns the last row, at most n, from which this process can go on.
+// Returns the last row, at most n, from which this process can continue.
 static int64_t reusable(const struct conversation *c, const struct sequence *s, int64_t n)
 {
     const struct decoder_config *config = &c->model->decoder.config;
