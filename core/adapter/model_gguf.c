@@ -34,8 +34,8 @@ struct export
 // True if GGUF files store the scaling (such as Llama 3's) as divisors of the frequencies.
 static bool has_divisors(const struct rope_config *r)
 {
-    const char *name = rope_scaling_name(r);
-    return !strcmp(name, "llama3") || !strcmp(name, "divisors");
+    static const char *const names[] = { "llama3", "divisors", "proportional", NULL };
+    return text_listed(names, rope_scaling_name(r));
 }
 
 static int put_rotary(struct export *e, struct err *err)
@@ -139,12 +139,59 @@ static void put_delta(struct export *e)
         gguf_writer_bools(e->out, ".attention.recurrent_layers", d->recurs, (size_t)d->layers);
 }
 
+// Writes the sizes of the FFN and of the heads, by layer where Gemma 4's differ
+// (core/files/gguf_gemma4.c).
+static void put_widths(struct export *e)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    const struct head_sizes whole = d->unwindowed; // dim 0: all layers are alike
+    int32_t ffn[DECODER_LAYERS], heads[DECODER_LAYERS];
+    for (int l = 0; l < d->layers; l++) {
+        ffn[l] = (int32_t)decoder_ffn_width(d, l);
+        heads[l] = (int32_t)decoder_heads(d, l).kv_heads;
+    }
+    if (d->sharing && d->sharing_ffn != d->ffn)
+        gguf_writer_i32s(e->out, ".feed_forward_length", ffn, (size_t)d->layers);
+    else
+        gguf_writer_u32(e->out, ".feed_forward_length", d->ffn);
+    if (whole.dim && whole.kv_heads != d->kv_heads)
+        gguf_writer_i32s(e->out, ".attention.head_count_kv", heads, (size_t)d->layers);
+    else
+        gguf_writer_u32(e->out, ".attention.head_count_kv", d->kv_heads);
+    gguf_writer_u32(e->out, ".attention.key_length", whole.dim ? whole.dim : d->dim);
+    gguf_writer_u32(e->out, ".attention.value_length", whole.dim ? whole.value_dim : d->value_dim);
+    if (!whole.dim) return;
+    gguf_writer_u32(e->out, ".attention.key_length_swa", d->dim);
+    gguf_writer_u32(e->out, ".attention.value_length_swa", d->value_dim);
+    gguf_writer_u32(e->out, ".rope.dimension_count_swa", rope_rotated(&d->sliding_rope));
+}
+
+// Writes Gemma 4's other keys.
+static int put_gemma4(struct export *e, struct err *err)
+{
+    const struct decoder_config *d = &e->model->decoder.config;
+    bool slides[DECODER_LAYERS];
+    for (int l = 0; l < d->layers; l++) slides[l] = decoder_slides(d, l);
+    if (strcmp(rope_scaling_name(&d->sliding_rope), "default") != 0)
+        return err_set(err, "GGUF has no key for the rotary scaling of its layers with a sliding "
+                            "window");
+    if (d->window) gguf_writer_u32(e->out, ".attention.sliding_window", d->window);
+    gguf_writer_bools(e->out, ".attention.sliding_window_pattern", slides, (size_t)d->layers);
+    gguf_writer_u32(e->out, ".attention.shared_kv_layers", d->sharing);
+    gguf_writer_u32(e->out, ".embedding_length_per_layer_input", d->layer_input);
+    gguf_writer_f32(e->out, ".rope.freq_base_swa", d->sliding_rope.theta);
+    if (d->logit_cap > 0) gguf_writer_f32(e->out, ".final_logit_softcapping", d->logit_cap);
+    return 0;
+}
+
 // Refuses what GGUF's keys cannot express: llama.cpp computes the factor of the scores, and assumes
 // one layer without a window after five with one.
 static int put_window(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
     const bool gemma = d->kind->sliding_pattern;
+    if (d->kind->gelu && !d->gelu) return err_set(err, "GGUF has no key for its activation");
+    if (decoder_uses(d, &attention_valued)) return put_gemma4(e, err);
     const int64_t scalar = gemma && d->layers == 62 ? d->hidden / d->heads : d->dim;
     if (d->score_scale != 1 / sqrtf((float)scalar))
         return err_set(err, "GGUF has no key for its \"query_pre_attn_scalar\"");
@@ -177,12 +224,9 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".block_count", d->layers);
     gguf_writer_u32(e->out, ".context_length", d->max_positions);
     gguf_writer_u32(e->out, ".embedding_length", d->hidden);
-    gguf_writer_u32(e->out, ".feed_forward_length", d->ffn);
     gguf_writer_u32(e->out, ".attention.head_count", d->heads);
-    gguf_writer_u32(e->out, ".attention.head_count_kv", d->kv_heads);
+    put_widths(e);
     if (put_window(e, err) < 0) return -1;
-    gguf_writer_u32(e->out, ".attention.key_length", d->dim);
-    gguf_writer_u32(e->out, ".attention.value_length", d->value_dim);
     gguf_writer_u32(e->out, ".vocab_size", d->vocab);
     gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
@@ -238,7 +282,8 @@ static void put_ids(struct export *e, const struct token_list *l)
 static int put_tokenizer(struct export *e, struct err *err)
 {
     const struct model *m = e->model;
-    struct token_export *x = tokenizer_export(m->tokenizer, m->decoder.config.vocab, err);
+    struct token_export *x = tokenizer_export(m->tokenizer, m->decoder.config.vocab,
+                                              gguf_text_pieces(e->architecture), err);
     if (!x) return -1;
     const struct token_list *l = token_export_list(x);
     gguf_writer_text(e->out, "tokenizer.ggml.model", l->model);
@@ -253,7 +298,7 @@ static int put_tokenizer(struct export *e, struct err *err)
     put_ids(e, l);
     gguf_writer_bool(e->out, "tokenizer.ggml.add_bos_token", l->add_bos);
     gguf_writer_bool(e->out, "tokenizer.ggml.add_eos_token", l->add_eos);
-    if (l->scores) {
+    if (!l->pre) {
         gguf_writer_bool(e->out, "tokenizer.ggml.add_space_prefix", l->prefix);
         gguf_writer_bool(e->out, "tokenizer.ggml.remove_extra_whitespaces", l->squeeze);
     }
@@ -395,7 +440,7 @@ static void add_delta_numbers(struct export *e, const char *stem, const struct t
     add_numbers(e, xasprintf("%s%s", stem, rates ? "" : ".bias"), to, heads);
 }
 
-// Adds vectors that are not weights: the experts' biases, rates of recurrences.
+// Adds vectors that are not weights: the experts' biases, rates of recurrences, factors of layers.
 static void add_constants(struct export *e)
 {
     struct decoder_constant c = { 0 };
@@ -404,8 +449,9 @@ static void add_constants(struct export *e)
         if (strstr(c.name, ".linear_attn."))
             add_delta_numbers(e, stem, c.tensor);
         else
-            add_numbers(e, xasprintf("%s.bias", stem),
-                        adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
+            add_numbers(
+                e, xasprintf("%s.%s", stem, text_ends(c.name, ".layer_scalar") ? "weight" : "bias"),
+                adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
         free(stem);
     }
 }
@@ -421,7 +467,10 @@ static void add_divisors(struct export *e)
     plain.scaling = NULL;
     rope_frequencies(r, scaled);
     rope_frequencies(&plain, usual);
-    for (int64_t i = 0; i < pairs; i++) usual[i] /= scaled[i];
+    for (int64_t i = 0; i < pairs; i++) {
+        usual[i] /= scaled[i];
+        if (!(usual[i] < 1e29F)) usual[i] = 1e30F; // Gemma 4's pairs that do not rotate
+    }
     free(scaled);
     add_numbers(e, xstrdup("rope_freqs.weight"), usual, pairs);
 }

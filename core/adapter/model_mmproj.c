@@ -189,10 +189,12 @@ static void put_sizes(struct export *e)
 {
     const struct model *m = e->model;
     const struct vision_config *v = &m->vision.config;
+    static const float none[] = { 0, 0, 0 }, one[] = { 1, 1, 1 }; // changes no pixel
     gguf_writer_text(e->out, "general.architecture", "clip");
     gguf_writer_text(e->out, "general.type", "mmproj");
     gguf_writer_bool(e->out, "clip.has_vision_encoder", true);
-    gguf_writer_text(e->out, "clip.projector_type", e->encoder->type);
+    gguf_writer_text(e->out, e->encoder->audio ? ".projector_type" : "clip.projector_type",
+                     e->encoder->type);
     gguf_writer_u32(e->out, ".embedding_length", v->hidden);
     gguf_writer_u32(e->out, ".feed_forward_length", v->ffn);
     gguf_writer_u32(e->out, ".block_count", vision_depth(v));
@@ -201,8 +203,8 @@ static void put_sizes(struct export *e)
     gguf_writer_u32(e->out, ".projection_dim", m->decoder.config.hidden);
     if (v->image_size) gguf_writer_u32(e->out, ".image_size", v->image_size);
     gguf_writer_f32(e->out, ".attention.layer_norm_epsilon", (float)v->eps);
-    gguf_writer_f32s(e->out, ".image_mean", m->picture.mean, 3);
-    gguf_writer_f32s(e->out, ".image_std", m->picture.std, 3);
+    gguf_writer_f32s(e->out, ".image_mean", m->picture.normalize ? m->picture.mean : none, 3);
+    gguf_writer_f32s(e->out, ".image_std", m->picture.normalize ? m->picture.std : one, 3);
     e->encoder->put(m, e->out);
 }
 
@@ -237,12 +239,13 @@ static void add(struct export *e, const char *start, const char *name, const cha
     if (w) add_rows(e, xasprintf("%s%s%s", start, name, end), w, 0, w->tensor->shape[0]);
 }
 
-// Adds a gain as it is in memory, 1 + w; the checkpoint stores w.
-static void add_gain(struct export *e, const char *name, const struct tensor *gain)
+// Adds a vector as it is in memory; adds nothing if the encoder has none.
+static void add_vector(struct export *e, const char *name, const char *end, const struct tensor *t)
 {
-    const int64_t count = tensor_count(gain);
-    gguf_tensors_add(&e->tensors, xasprintf("%s.weight", name), DTYPE_F32, 1, &count)->numbers =
-        adapter_vector(e->model->arena.backend, gain);
+    const int64_t count = tensor_count(t);
+    if (!t->data) return;
+    gguf_tensors_add(&e->tensors, xasprintf("%s%s", name, end), DTYPE_F32, 1, &count)->numbers =
+        adapter_vector(e->model->arena.backend, t);
 }
 
 // Adds weight and bias; adds nothing if `name` is NULL.
@@ -265,19 +268,22 @@ static void add_linear(struct export *e, const char *start, const char *name,
     add_pair(e, start, name, &l->weight, &l->bias);
 }
 
-// Adds a convolution [rows, channels, (frames,) side, side], as one tensor per frame.
+// Adds a convolution [rows, channels, (frames,) side, side], as one tensor per frame, or a matrix
+// over the numbers of a patch [rows, side*side*3] as the convolution that it is.
 static void add_squares(struct export *e, const char *name, const struct linear *l)
 {
     const struct weight *w = weight_of(e, &l->weight);
     const enum dtype dtype = e->dtype == DTYPE_F16 ? DTYPE_F16 : DTYPE_F32;
-    const int64_t side = w->shape[w->rank - 1];
-    const int64_t shape[] = { w->shape[0], w->shape[1], side, side };
+    const bool matrix = w->rank == 2;
+    const int64_t side = matrix ? e->model->vision.config.patch : w->shape[w->rank - 1];
+    const int64_t shape[] = { w->shape[0], matrix ? 3 : w->shape[1], side, side };
     const int frames = w->rank == 5 ? (int)w->shape[2] : 1;
     for (int i = 0; i < frames; i++) {
         char *whole = i ? xasprintf("%s.weight.%d", name, i) : xasprintf("%s.weight", name);
         struct gguf_tensor *t = gguf_tensors_add(&e->tensors, whole, dtype, 4, shape);
         t->frames = frames > 1 ? frames : 0;
         t->frame = i;
+        if (matrix) t->columns.groups = side * side, t->columns.each = 3, t->columns.width = 1;
         gguf_tensor_rows(t, w, 0, w->shape[0]);
     }
     add(e, "", name, ".bias", &l->bias);
@@ -318,6 +324,29 @@ static void add_qkv(struct export *e, const char *start, const struct vision_lay
     add_linear(e, start, "attn_v", &l->v);
 }
 
+// Adds the limits of a block's linear layers.
+static void add_clips(struct export *e, const char *start, int block)
+{
+    static const char *const names[CLIP_COUNT] = {
+        [CLIP_Q] = "attn_q",      [CLIP_K] = "attn_k",      [CLIP_V] = "attn_v",
+        [CLIP_OUT] = "attn_out",  [CLIP_GATE] = "ffn_gate", [CLIP_UP] = "ffn_up",
+        [CLIP_DOWN] = "ffn_down",
+    };
+    static const char *const ends[] = { "input_min", "input_max", "output_min", "output_max" };
+    const struct vision_clip *clip = e->model->vision.clip;
+    for (int i = 0; clip && i < CLIP_COUNT; i++) {
+        const struct vision_clip *c = &clip[block * CLIP_COUNT + i];
+        const float limit[] = { c->in_low, c->in_high, c->out_low, c->out_high };
+        for (int k = 0; k < 4; k++) {
+            float *number = xcalloc(1, sizeof *number);
+            *number = limit[k];
+            gguf_tensors_add(&e->tensors, xasprintf("%s%s.%s", start, names[i], ends[k]), DTYPE_F32,
+                             1, (int64_t[]){ 1 })
+                ->numbers = number;
+        }
+    }
+}
+
 static void add_block(struct export *e, const struct vision_layer *l, int number)
 {
     char *start = xasprintf("v.blk.%d.", number);
@@ -327,11 +356,14 @@ static void add_block(struct export *e, const struct vision_layer *l, int number
     add_norm(e, start, "attn_k_norm", &l->k_norm);
     add_linear(e, start, "attn_out", &l->out);
     add(e, start, "ls1", ".weight", &l->scale1);
+    add_norm(e, start, "attn_post_norm", &l->after1);
     add_norm(e, start, "ln2", &l->norm2);
     add_linear(e, start, "ffn_gate", &l->gate);
     add_linear(e, start, "ffn_up", l->up.weight.data ? &l->up : &l->fc1);
     add_linear(e, start, "ffn_down", l->down.weight.data ? &l->down : &l->fc2);
     add(e, start, "ls2", ".weight", &l->scale2);
+    add_norm(e, start, "ffn_post_norm", &l->after2);
+    add_clips(e, start, number);
     free(start);
 }
 
@@ -343,10 +375,18 @@ static void add_encoder(struct export *e)
     add(e, "", "v.class_embd", "", &v->class_token);
     e->dtype = DTYPE_F32;
     add(e, "", "v.position_embd", ".weight", &v->position);
+    if (e->encoder->axes) {
+        struct gguf_tensor *table = gguf_tensors_last(&e->tensors, "v.position_embd.weight");
+        const int64_t rows = table->shape[0] / 2, width = table->shape[1];
+        table->rank = 3;
+        table->shape[0] = 2, table->shape[1] = rows, table->shape[2] = width;
+    }
     e->dtype = dtype;
     add_norm(e, "", e->encoder->pre, v->pre.gain.data ? &v->pre : &v->patch_norm);
     for (int i = 0; i < vision_depth(&v->config); i++) add_block(e, &v->layer[i], i);
     add_norm(e, "", e->encoder->post, &v->post);
+    add_vector(e, "v.std_bias", "", &v->std_bias);
+    add_vector(e, "v.std_scale", "", &v->std_scale);
 }
 
 // Adds a DeepStack merger under the number of the block whose features it merges.
@@ -385,7 +425,7 @@ static void add_projector(struct export *e)
     e->dtype = dtype;
     if (e->encoder->columns && dtype != DTYPE_F16) e->dtype = DTYPE_F32;
     if (e->encoder->columns)
-        add_gain(e, e->encoder->norm, &p->norm.gain);
+        add_vector(e, e->encoder->norm, ".weight", &p->norm.gain); // 1 + w; the model stores w
     else
         add_norm(e, "", e->encoder->norm, &p->norm);
     add_linear(e, "", e->encoder->linear[0], &p->linear_1);

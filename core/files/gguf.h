@@ -106,6 +106,8 @@ char *gguf_text_name(const char *architecture, const char *hf);
 // Every GEMMA_PATTERN-th layer of Gemma 3 has no sliding window, unless the file says otherwise.
 enum { GEMMA_PATTERN = 6 };
 
+// Returns the name of SentencePiece's tokenizers in files of an architecture.
+const char *gguf_text_pieces(const char *architecture);
 // Returns the row order of queries and keys in files of an architecture, for heads of width
 // `head` with `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row,
 // column).

@@ -5,6 +5,7 @@
 //   gguf_text.c         language models: one row per architecture
 //   gguf_latent.c         DeepSeek's latent attention and experts
 //   gguf_delta.c          Qwen3.5's Gated DeltaNet
+//   gguf_gemma4.c         Gemma 4
 //   gguf_vision.c       picture encoders: config and tensors
 //   gguf_encoders.c       one row per projector type; new ones are in the family's file
 //   gguf_beside.c         chooses among the encoder files beside a model
@@ -27,6 +28,7 @@ struct gguf_name {
         SQUARE,  // [n*n, width] in the file becomes [n, n, width]
         LESS_1,  // a vector whose elements are 1 more than Hugging Face's
         PAIRS,   // rows of a head are reordered: the two elements of a rotary pair are adjacent
+        PIXELS,  // [n, 3, side, side] in the file becomes [n, side*side*3], the channels last
     } form;
 };
 
@@ -107,6 +109,9 @@ extern const struct gguf_name gguf_delta_names[];
 int gguf_delta_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                    const char *start, struct renamed *r, struct err *err);
 
+void gguf_gemma4_read(struct gguf_config *c);
+extern const struct gguf_name gguf_gemma4_names[];
+
 // The model's config while an encoder's part is added to it.
 struct encoder_config {
     struct gguf_config c; // reads "clip.vision.*"; c.to: vision_config
@@ -130,6 +135,7 @@ struct gguf_encoder {
     const char *last;               // projector tensor with one row per dimension of a visual token
     bool last_columns;              // ... with one column per dimension instead
     const char *patches;            // name of a convolution that is stored in two parts, or NULL
+    bool own_heads;                 // `read` reads the width of a head
     void (*read)(struct encoder_config *e);
 };
 

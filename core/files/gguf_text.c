@@ -136,6 +136,10 @@ static const struct gguf_architecture {
     int order; // order of the rows of q and k (struct head_order): 1: whole heads; -1: the rotary
                // part, reversed, only in files with multimodal positions; 0: unchanged
     bool part; // positions rotate only a part of each head; `read` reads it
+    bool own_heads;     // `read` reads and checks the widths of heads
+    bool by_layer;      // sizes of FFNs and numbers of key heads may differ between layers; `read`
+                        // reads them
+    const char *pieces; // tokenizer.ggml.model if the tokenizer is SentencePiece's; NULL: "llama"
     bool further; // "block_count" also counts the last layers, which only predict further tokens
                   // ("nextn_predict_layers"), even if the file lacks them
     void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
@@ -160,13 +164,15 @@ static const struct gguf_architecture {
     { "qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", .part = true, .further = true,
       .read = gguf_delta_read, .names = gguf_delta_names, .put = gguf_delta_put },
     { "gemma3", "Gemma3ForCausalLM", "gemma3_text", .read = read_gemma, .names = gemma_names },
+    { "gemma4", "Gemma4ForCausalLM", "gemma4_text", .own_heads = true, .by_layer = true,
+      .pieces = "gemma4", .read = gguf_gemma4_read, .names = gguf_gemma4_names },
     { "glm4", "Glm4ForCausalLM", "glm4", .order = -1, .part = true, .read = read_glm,
       .names = glm_names },
     { "glm4moe", "Glm4MoeForCausalLM", "glm4_moe", .part = true, .further = true,
       .read = read_glm_moe, .names = glm_moe_names, .shared_names = gguf_latent_names,
       .put = gguf_latent_put },
-    { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .read = gguf_latent_read,
-      .names = gguf_latent_names, .put = gguf_latent_put },
+    { "deepseek2", "DeepseekV3ForCausalLM", "deepseek_v3", .own_heads = true,
+      .read = gguf_latent_read, .names = gguf_latent_names, .put = gguf_latent_put },
     { 0 },
 };
 
@@ -308,12 +314,14 @@ static void read_sizes(struct gguf_config *c, const struct gguf_architecture *a)
     cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
     cJSON_AddNumberToObject(c->to, "num_hidden_layers", (double)layers_of(c, a));
     config_int(c, "embedding_length", "hidden_size", GGUF_NEEDED);
-    config_int(c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
     config_int(c, "context_length", "max_position_embeddings", GGUF_NEEDED);
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t hidden = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     config_int(c, "attention.head_count", "num_attention_heads", heads);
-    config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
+    if (!a->by_layer) {
+        config_int(c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
+        config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
+    }
     if (!c->failed) config_int(c, "attention.key_length", "head_dim", hidden / heads);
     const int64_t window = config_value(c, "attention.sliding_window", 0, 0);
     if (window) { // the window of all layers, as /quantize writes it
@@ -375,11 +383,11 @@ static void read_scaling(struct gguf_config *c)
 }
 
 // Refuses values whose width differs from the keys' width, and rotary positions on only a part of a
-// head unless the architecture reads that part. Latent attention supports both.
+// head unless the architecture reads that part.
 static void check_heads(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const cJSON *width = json_get(c->to, "head_dim");
-    if (c->failed || !width || a->read == gguf_latent_read) return;
+    if (c->failed || !width || a->own_heads) return;
     const int64_t head = (int64_t)width->valuedouble;
     const int64_t rotary = a->part ? head : config_value(c, "rope.dimension_count", 0, head);
     if (rotary && rotary != head)
@@ -455,6 +463,12 @@ char *gguf_text_name(const char *architecture, const char *hf)
     if (!strcmp(stem, "lm_head")) name = xasprintf("output%s", end);
     free(stem);
     return name;
+}
+
+const char *gguf_text_pieces(const char *architecture)
+{
+    const char *pieces = named(architecture)->pieces;
+    return pieces ? pieces : "llama";
 }
 
 struct head_order gguf_text_order(const char *architecture, int64_t head, int64_t rotary,

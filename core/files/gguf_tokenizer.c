@@ -160,7 +160,7 @@ static int list_read(const struct gguf *f, struct token_list *l, char **notice, 
         return -1;
     if (l->pre && !*l->pre) l->pre = NULL;
     if (!l->model || !tokens) return err_set(err, "it has no tokenizer (tokenizer.ggml.tokens)");
-    if ((!merges || !merges->count) && !strcmp(l->model, "gpt2"))
+    if ((!merges || !merges->count) && strcmp(l->model, "llama") != 0)
         return err_set(err, "its tokenizer has no merges (tokenizer.ggml.merges): convert the "
                             "model again");
     l->count = (size_t)tokens->count;
@@ -181,6 +181,10 @@ static int list_read(const struct gguf *f, struct token_list *l, char **notice, 
     if (merges) l->merges = read_texts(merges);
     l->merge_count = merges ? (size_t)merges->count : 0;
     const bool begins = tokenizer_list_begins(l->model, l->pre);
+    int32_t unknown; // converters of Gemma 4 mark it as a control token
+    if (token_id(f, "unknown", &unknown, err) < 0) return -1;
+    if (unknown >= 0 && corrected[unknown] == TOKEN_TYPE_CONTROL && !strcmp(l->model, "gemma4"))
+        corrected[unknown] = TOKEN_TYPE_UNKNOWN;
     if (token_id(f, "bos", &l->bos, err) < 0 || token_id(f, "eos", &l->eos, err) < 0 ||
         gguf_bool(f, "tokenizer.ggml.add_bos_token", begins, &l->add_bos, err) < 0 ||
         gguf_bool(f, "tokenizer.ggml.add_eos_token", false, &l->add_eos, err) < 0 ||

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/dtype.h"
 #include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
@@ -111,7 +112,7 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
     const int64_t one = c->failed ? 0 : config_value(c, "attention.head_dim", 0, width / heads);
-    if (!c->failed && (keys != heads || one != width / heads))
+    if (!c->failed && (keys != heads || (!e->own_heads && one != width / heads)))
         config_refuse(c,
                       "'clip.vision.attention.%s' is %lld, with %lld heads in a width of %lld; "
                       "this is not supported",
@@ -217,6 +218,27 @@ static int rename_merger(const struct gguf_encoder *e, const struct gguf *f,
     return 1;
 }
 
+// Turns the weight of a convolution over patches [n, 3, side, side] into a matrix over the numbers
+// of a patch, row by row with the channels last.
+static int put_channels_last(struct renamed *r, struct safetensor *t, struct err *err)
+{
+    const int64_t area = t->rank == 4 ? t->shape[2] * t->shape[3] : 0;
+    if (!area || t->shape[1] != 3 || t->dtype < 0 || dtype_in_blocks((enum dtype)t->dtype))
+        return err_set(err, "tensor '%.200s' is not a convolution over 3 channels", t->stored);
+    const size_t size = dtype_size((enum dtype)t->dtype);
+    const char *from = t->data;
+    char *made = renamed_make(r, t->bytes), *to = made;
+    if (!made) return err_set(err, "out of memory for tensor '%.200s'", t->stored);
+    for (int64_t n = 0; n < t->shape[0]; n++)
+        for (int64_t i = 0; i < area; i++)
+            for (int64_t c = 0; c < 3; c++, to += size)
+                memcpy(to, from + (size_t)((n * 3 + c) * area + i) * size, size);
+    t->data = made;
+    t->rank = 2;
+    t->shape[1] = 3 * area;
+    return 0;
+}
+
 static bool begins_with_any(const char *name, const char *const *starts)
 {
     while (*starts && strncmp(name, *starts, strlen(*starts)) != 0) starts++;
@@ -246,9 +268,14 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     static const char *const unused[] = { "t.",          "v.head.",       "text_projection",
                                           "logit_scale", "v.token_embd.", "visual_projection",
                                           NULL };
+    static const char *const audio[] = { "a.", "mm.a.", NULL };
     const char *end;
     long layer;
     if (begins_with_any(t->name, unused)) return 0;
+    if (begins_with_any(t->name, audio)) { // not read; the name says so, as in model folders
+        renamed_add(r, t, xasprintf("model.audio_tower.%s", t->name));
+        return 0;
+    }
     if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches adds it
     if (rename_merger(e, f, t, r)) return 0;
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
@@ -273,6 +300,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     struct safetensor *put = renamed_add(r, t, name);
     reshape(put, n->form);
     if (n->form == PAIRS) return order_pairs(put, f, err);
+    if (n->form == PIXELS) return put_channels_last(r, put, err);
     return n->form == LESS_1 ? renamed_less_1(r, put, err) : 0;
 }
 

@@ -224,8 +224,8 @@ static enum fate fate_of(const struct model *m, const struct safetensor *t, cons
     if (is_harmless(m, t, plain)) return HARMLESS;
     const enum model_part_kind part = m->family->part(m, t->name);
     const char *dot = strchr(plain, '.');
-    // GGUF files hold only parts that their architecture computes.
-    if (m->checkpoint->gguf_count) return INSIDE;
+    // GGUF files hold only parts that their architecture computes, and encoders of sound.
+    if (m->checkpoint->gguf_count) return has_level(plain, "audio_tower") ? APART : INSIDE;
     if (!shared) { // a separate module
         const bool norm = strstr(plain, "norm") && dot && !strchr(dot + 1, '.');
         return norm || part == PART_HEAD || part == PART_EMBEDDING ? INSIDE : APART;

@@ -185,7 +185,7 @@ static cJSON *tokenizer_json(const struct join_texts *t, struct err *err)
     if (!t->decoder->gguf_count && access(path, F_OK) == 0) {
         text = file_read(path, limit, &size, err);
     } else {
-        struct token_export *e = tokenizer_export(t->tokenizer, t->vocab, err);
+        struct token_export *e = tokenizer_export(t->tokenizer, t->vocab, "llama", err);
         text = e ? tokenizer_list_json(token_export_list(e), err) : NULL;
         size = text ? strlen(text) : 0;
         token_export_free(e);

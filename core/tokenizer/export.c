@@ -35,6 +35,14 @@ struct token_export {
     float *scores;
 };
 
+// True if some bytes have tokens of their own ("<0x0A>"), as in SentencePiece's vocabularies.
+static bool writes_bytes(const struct tokenizer *t)
+{
+    int byte = 0;
+    while (byte < 256 && t->byte_id[byte] < 0) byte++;
+    return byte < 256;
+}
+
 static bool is_there(const struct tokenizer *t, int32_t id)
 {
     return id < t->size && t->tokens[id].at != NO_TEXT;
@@ -163,23 +171,44 @@ const struct token_list *token_export_list(const struct token_export *e)
     return &e->list;
 }
 
-// Makes added tokens that consist of U+2581 ordinary tokens (Gemma). Readers of the list would
-// match them in a text's spaces; tokenizer.json matches only U+2581 itself, so that merges decide
-// about spaces.
-static void merge_spaces(struct token_export *e)
+// Makes added tokens that only repeat a text ordinary tokens (Gemma).
+static void merge_runs(struct token_export *e, const char *text)
 {
-    static const char space[] = "\xe2\x96\x81"; // U+2581
-    for (size_t i = 0; i < e->list.count; i++) {
-        const struct token_text *t = &e->tokens[i];
-        size_t at = 0;
-        while (at + 3 <= t->length && !memcmp(t->text + at, space, 3)) at += 3;
-        if (e->types[i] == TOKEN_TYPE_USER && at == t->length) e->types[i] = TOKEN_TYPE_NORMAL;
-    }
+    for (size_t i = 0; i < e->list.count; i++)
+        if (e->types[i] == TOKEN_TYPE_USER && text_repeats(&e->tokens[i], text))
+            e->types[i] = TOKEN_TYPE_NORMAL;
 }
 
-struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err)
+// Completes a list of SentencePiece's tokens; false if no list encodes texts to the same ids.
+static bool complete_pieces(struct token_export *e, const struct tokenizer *t)
 {
-    const bool pieces = t->byte_id[0] >= 0;
+    struct token_list *l = &e->list;
+    if (strcmp(l->model, "llama") != 0) { // readers recognise runs of newlines themselves
+        merge_runs(e, "\n");
+        merge_runs(e, MARK);
+        return fits(l, t);
+    }
+    size_t merges; // SentencePiece merges the pair whose result has the highest score
+    struct merge *all = sorted_merges(t, &merges);
+    e->scores = xcalloc(l->count + 1, sizeof *e->scores);
+    while (merges-- > 0) e->scores[all[merges].id] = -(float)all[merges].rank - 1;
+    l->scores = e->scores;
+    free(all);
+    for (int i = 0; i < 8; i++) {
+        l->prefix = i % 2 == 0;
+        l->squeeze = i % 4 >= 2;
+        // Readers of the list would match runs of U+2581 in a text's spaces; tokenizer.json matches
+        // only U+2581 itself, so that merges decide about spaces.
+        if (i == 4) merge_runs(e, MARK);
+        if (fits(l, t)) return true;
+    }
+    return false;
+}
+
+struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, const char *model,
+                                      struct err *err)
+{
+    const bool pieces = writes_bytes(t);
     if (t->word != bpe_word) {
         err_set(err, "unigram tokenizers are not supported in GGUF files");
         return NULL;
@@ -191,27 +220,14 @@ struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, 
     }
     struct token_export *e = xcalloc(1, sizeof *e);
     struct token_list *l = &e->list;
-    l->model = pieces ? "llama" : "gpt2";
+    l->model = pieces ? model : "gpt2";
     l->add_bos = t->before.count > 0;
     l->bos = l->add_bos ? t->before.data[0] : -1;
     l->add_eos = t->after.count > 0;
     l->eos = l->add_eos ? t->after.data[0] : -1;
     put_tokens(e, t, (size_t)count, pieces);
     put_merges(e, t);
-    if (pieces) { // SentencePiece merges the pair whose result has the highest score
-        size_t merges;
-        struct merge *all = sorted_merges(t, &merges);
-        e->scores = xcalloc(e->list.count + 1, sizeof *e->scores);
-        while (merges-- > 0) e->scores[all[merges].id] = -(float)all[merges].rank - 1;
-        e->list.scores = e->scores;
-        free(all);
-    }
-    for (int i = 0; pieces && i < 8; i++) {
-        l->prefix = i % 2 == 0;
-        l->squeeze = i % 4 >= 2;
-        if (i == 4) merge_spaces(e);
-        if (fits(l, t)) return e;
-    }
+    if (pieces && complete_pieces(e, t)) return e;
     if (!pieces) l->pre = e->pre;
     for (int i = 0; !pieces && tokenizer_list_pre(i, e->pre); i++)
         if (fits(l, t)) return e;

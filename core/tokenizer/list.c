@@ -83,10 +83,23 @@ bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE])
     return true;
 }
 
+static bool is_gemma4(const char *model)
+{
+    return model && !strcmp(model, "gemma4");
+}
+
+bool text_repeats(const struct token_text *t, const char *text)
+{
+    const size_t n = strlen(text);
+    size_t at = 0;
+    while (at + n <= t->length && !memcmp(t->text + at, text, n)) at += n;
+    return t->length && at == t->length;
+}
+
 bool tokenizer_list_begins(const char *model, const char *pre)
 {
     struct err err;
-    if (model && !strcmp(model, "llama")) return true;
+    if (model && (!strcmp(model, "llama") || is_gemma4(model))) return true;
     const struct pre_kind *kind = find_pre(pre, &err);
     return kind && kind->begins;
 }
@@ -240,9 +253,28 @@ static cJSON *json_of_pieces(const struct token_list *l, struct err *err)
     return put_tokens(json, l, true, err);
 }
 
+// Gemma 4's lists mark runs of newlines as ordinary tokens, but a text's run of newlines is one
+// token if the list has it, whatever the merges.
+static cJSON *json_of_gemma4(const struct token_list *l, struct err *err)
+{
+    struct token_list marked = *l;
+    uint8_t *types = xcalloc(l->count + 1, 1);
+    for (size_t i = 0; i < l->count; i++) {
+        const bool run = l->types[i] == TOKEN_TYPE_NORMAL && text_repeats(&l->tokens[i], "\n");
+        types[i] = run ? TOKEN_TYPE_USER : l->types[i];
+    }
+    marked.types = types;
+    marked.prefix = marked.squeeze = false;
+    cJSON *json = json_of_pieces(&marked, err);
+    free(types);
+    return json;
+}
+
 char *tokenizer_list_json(const struct token_list *l, struct err *err)
 {
-    cJSON *json = !strcmp(l->model, "llama") ? json_of_pieces(l, err) : json_of(l, true, err);
+    cJSON *json = is_gemma4(l->model)          ? json_of_gemma4(l, err)
+                  : !strcmp(l->model, "llama") ? json_of_pieces(l, err)
+                                               : json_of(l, true, err);
     char *text = json ? cJSON_PrintUnformatted(json) : NULL;
     cJSON_Delete(json);
     return text;
@@ -251,12 +283,13 @@ char *tokenizer_list_json(const struct token_list *l, struct err *err)
 struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *name, struct err *err)
 {
     if (l->model && !strcmp(l->model, "llama")) return tokenizer_list_pieces(l, name, err);
-    if (!l->model || strcmp(l->model, "gpt2") != 0) {
-        err_set(err, "tokenizer '%s': model '%.40s' is not supported (known: gpt2, llama)", name,
-                l->model ? l->model : "");
+    const bool gemma4 = is_gemma4(l->model);
+    if (!l->model || (!gemma4 && strcmp(l->model, "gpt2") != 0)) {
+        err_set(err, "tokenizer '%s': model '%.40s' is not supported (known: gpt2, llama, gemma4)",
+                name, l->model ? l->model : "");
         return NULL;
     }
-    cJSON *json = json_of(l, false, err);
+    cJSON *json = gemma4 ? json_of_gemma4(l, err) : json_of(l, false, err);
     struct tokenizer *t =
         json ? tokenizer_from_json(json, false, name, err) : tokenizer_done(NULL, -1, name, err);
     cJSON_Delete(json);

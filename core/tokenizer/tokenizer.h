@@ -55,14 +55,16 @@ struct token_text {
 };
 
 struct token_list {
-    const char *model; // "gpt2": byte-level BPE; "llama": SentencePiece's BPE
-    const char *pre;   // gpt2's pre-tokenizer: "qwen2"; NULL: "default"
-    size_t count;      // of tokens
+    // "gpt2": byte-level BPE; "llama": SentencePiece's BPE; "gemma4": the same with merges in place
+    // of scores
+    const char *model;
+    const char *pre; // gpt2's pre-tokenizer: "qwen2"; NULL: "default"
+    size_t count;    // of tokens
     const struct token_text *tokens;
     const uint8_t *types; // enum token_type
     const float *scores;  // llama only; else NULL
     size_t merge_count;
-    const struct token_text *merges; // "a b", in the order of ranks; in GGUF files, for gpt2 only
+    const struct token_text *merges; // "a b", in the order of ranks; in GGUF files, not for llama
     int32_t bos, eos;                // -1: none
     bool add_bos, add_eos;           // adds BOS before a text, EOS after it
     bool prefix, squeeze;            // llama: adds a space before the text; squeezes spaces
@@ -75,9 +77,10 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
 bool tokenizer_list_begins(const char *model, const char *pre);
 
 // Exports a list of `count` tokens that encodes texts to the same ids; NULL with the reason if no
-// list does.
+// list does. pieces: the list's model if the tokenizer is SentencePiece's, "llama" or "gemma4".
 struct token_export;
-struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, struct err *err);
+struct token_export *tokenizer_export(const struct tokenizer *t, int64_t count, const char *pieces,
+                                      struct err *err);
 const struct token_list *token_export_list(const struct token_export *e);
 void token_export_free(struct token_export *e);
 // Returns the tokenizer.json of an exported list; the caller frees it.

@@ -414,6 +414,8 @@ struct tokenizer *tokenizer_parse_pieces(const char *file, size_t size, const st
 // last one.
 enum { TOKEN_PRE_SIZE = 32 };
 bool tokenizer_list_pre(int i, char name[TOKEN_PRE_SIZE]);
+// True if t consists of one or more repetitions of `text`.
+bool text_repeats(const struct token_text *t, const char *text);
 // Builds SentencePiece's BPE from a list.
 struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *name,
                                         struct err *err);

@@ -96,6 +96,8 @@ see qwen2-vl none
 see qwen2-vl none --swap
 see qwen3-vl none
 see qwen3-vl-moe none
+# Gemma 4's: files limit pixels, not visual tokens (12 of 6 x 6 pixels).
+see gemma4 none --set clip.vision.image_max_pixels=432
 # Pixtral's: files have the longest edge of pictures only as the encoder's image_size, unless vlmsh wrote them.
 see mistral3 none --set clip.vision.longest_edge=24
 see pixtral none --set clip.vision.longest_edge=16
@@ -103,6 +105,38 @@ see llava-next vision.layer.3.0
 see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0
+
+# Gemma 4: keys that contradict each other, or that nothing computes. An encoder of sound is not read.
+gemma() { # NAME OPTION...
+    mkdir "$work/g-$1" && $convert tests/goldens/gemma4 "$work/g-$1/m.gguf" --mmproj "$work/g-$1/mmproj-m.gguf" "${@:2}" || fail "gemma4 $1: convert"
+}
+gemma short --set 'gemma4.attention.sliding_window_pattern=[true, false]'
+gemma ffn --set 'gemma4.feed_forward_length=[12, 12, 13, 24, 24, 24]'
+gemma triple --set 'gemma4.feed_forward_length=[12, 12, 12, 36, 36, 36]'
+gemma heads --set 'gemma4.attention.head_count_kv=[1, 2, 1, 2, 1, 2]'
+gemma width --set gemma4.attention.value_length_swa=6
+gemma shared --set gemma4.attention.shared_kv_layers=6
+gemma patch --set clip.vision.patch_size=2000000000
+gemma sound --add a.blk.0.ln1.weight --set clip.has_audio_encoder=true
+session "hostile files of Gemma 4" <<E
+> /load $work/g-short/m.gguf
+error: '$work/g-short/m.gguf': 'gemma4.attention.sliding_window_pattern' must be a list that says for each of 6 layers whether it has a sliding window
+> /load $work/g-ffn/m.gguf
+error: '$work/g-ffn/m.gguf': 'gemma4.feed_forward_length' is 13 in layer 2, which is not supported
+> /load $work/g-triple/m.gguf
+error: '$work/g-triple/m.gguf': 'gemma4.feed_forward_length' is 36 in layers that share keys and values and 12 in the others; only twice the width is supported
+> /load $work/g-heads/m.gguf
+error: '$work/g-heads/m.gguf': 'gemma4.attention.head_count_kv' differs between layers that have matrices of their own for values; this is not supported
+> /load $work/g-width/m.gguf
+error: '$work/g-width/m.gguf': 'gemma4.attention.value_length_swa' is 6, but keys have a width of 8; this is not supported
+> /load $work/g-shared/m.gguf
+error: '$work/g-shared/m.gguf': 'gemma4.feed_forward_length' is 24 in layer 3, which is not supported
+> /load $work/g-patch/m.gguf
+error: '$work/g-patch/mmproj-m.gguf': 'clip.vision.patch_size' is 2000000000 and 'projector.scale_factor' 3; such large patches are not supported
+> /load $work/g-sound/m.gguf
+not read: 1 tensor ('a.blk.*.ln1.weight') outside the model that config.json describes
+loaded '$work/g-sound/m.gguf': gemma4, 0.02609 million parameters, with vision, N s
+E
 
 # Unread tensors of an encoder are ignored if no picture needs them; others are refused by name.
 # LLaVA-Next has the encoder type of LLaVA.
@@ -377,11 +411,11 @@ error: '$work/split-00002-of-00003.gguf' is file 2 of 3: open the first one
 > /load $work/split-00001-of-00003.gguf
 error: cannot open '$work/split-00003-of-00003.gguf': No such file or directory
 > /load $work/arch.gguf
-error: '$work/arch.gguf': architecture 'mamba' is not supported (known: llama, internlm2, mistral3, qwen2, qwen2vl, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, qwen35, gemma3, glm4, glm4moe, deepseek2)
+error: '$work/arch.gguf': architecture 'mamba' is not supported (known: llama, internlm2, mistral3, qwen2, qwen2vl, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, qwen35, gemma3, gemma4, glm4, glm4moe, deepseek2)
 > /load $work/pre.gguf
 error: cannot load '$work/pre.gguf' (its metadata serves as config.json): tokenizer '$work/pre.gguf': pre-tokenizer 'klingon' is not supported (known: default ...
 > /load $work/model.gguf
-error: cannot load '$work/model.gguf' (its metadata serves as config.json): tokenizer '$work/model.gguf': model 'bert' is not supported (known: gpt2, llama)
+error: cannot load '$work/model.gguf' (its metadata serves as config.json): tokenizer '$work/model.gguf': model 'bert' is not supported (known: gpt2, llama, gemma4)
 > /load $work/ffn.gguf
 error: cannot load '$work/ffn.gguf' (its metadata serves as config.json): tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but the metadata needs [99, 64]
 > /load $work/scaling.gguf

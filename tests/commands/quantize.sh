@@ -26,7 +26,7 @@ glm_text "$work/glm4"
 glm_text "$work/air" glm-4.5v Glm4MoeForCausalLM glm4_moe
 for name in llama-3.2 qwen2 kimi-text glm4 air glm-4.5v; do written $name bf16 none; done
 # Models with their encoders; LLaVA's last block is not used and not written.
-for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v qwen2-vl qwen3-vl qwen3-vl-moe mistral3 pixtral; do
+for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v qwen2-vl qwen3-vl qwen3-vl-moe mistral3 pixtral gemma4; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
 # Ministral 3, whose queries grow after position 16; as a text model, too. The file of a file has
@@ -58,6 +58,14 @@ refused_gguf() { # FOLDER TEXT
 refused_gguf tests/goldens/gemma3 'GGUF cannot say which of its layers have a sliding window'
 cp "$work/scalar.json" "$work/gemma3-6/config.json"
 refused_gguf "$work/gemma3-6" 'GGUF has no key for its "query_pre_attn_scalar"'
+# Gemma 4: a file of its own file is the same; GGUF cannot say that only E2B's pictures are causal.
+vlmsh quantize "$work/gemma4/m.gguf" "$work/gemma4/again.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "gemma4 again: $(tail -1 "$work/out")"
+cmp "$work/gemma4/m.gguf" "$work/gemma4/again.gguf" || fail "gemma4: the second file differs"
+cmp "$work/gemma4/mmproj-m.gguf" "$work/gemma4/mmproj-again.gguf" || fail "gemma4: the encoder's second file differs"
+cp -rL tests/goldens/gemma4 "$work/gemma4-whole" && chmod -R u+w "$work/gemma4-whole"
+sed -i 's/"use_bidirectional_attention": null/"use_bidirectional_attention": "vision"/' "$work/gemma4-whole/config.json"
+vlmsh quantize "$work/gemma4-whole" "$work/whole.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "gemma4-whole: $(tail -1 "$work/out")"
+grep -q 'cannot be written as GGUF: "use_bidirectional_attention"' "$work/out" || fail "gemma4-whole does not say so"
 # LLaVA-Next: the same tiles on the same grids, with newlines.
 written llava-next bf16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"

@@ -160,8 +160,19 @@ DELTA = dict(LAYER, **{"post_attention_layernorm": "post_attention_norm", "linea
                        "linear_attn.in_proj_b": "ssm_beta", "linear_attn.conv1d": "ssm_conv1d",
                        "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out"})
 GLM_MOE = dict(LAYER, post_attention_layernorm="post_attention_norm")
+GEMMA4 = dict(LAYER, post_attention_layernorm="post_attention_norm", pre_feedforward_layernorm="ffn_norm",
+              post_feedforward_layernorm="post_ffw_norm", per_layer_input_gate="inp_gate", per_layer_projection="proj",
+              post_per_layer_input_norm="post_norm", pre_feedforward_layernorm_2="pre_ffw_norm_2",
+              post_feedforward_layernorm_1="post_ffw_norm_1", post_feedforward_layernorm_2="post_ffw_norm_2")
+GEMMA4.update({"router.proj": "ffn_gate_inp"})
+GEMMA4_OUTER = {"model.embed_tokens_per_layer": "per_layer_token_embd", "model.per_layer_model_projection": "per_layer_model_proj",
+                "model.per_layer_projection_norm": "per_layer_proj_norm"}
+GEMMA4_WHOLE = {"layer_scalar": "layer_output_scale.weight", "router.scale": "ffn_gate_inp.scale",  # names without ".weight"
+                "router.per_expert_scale": "ffn_down_exps.scale", "experts.gate_up_proj": "ffn_gate_up_exps.weight",
+                "experts.down_proj": "ffn_down_exps.weight"}
 ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "glm4v_moe_text": "glm4moe", "glm4_moe": "glm4moe", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
-        "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35"}
+        "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35",
+        "gemma4_text": "gemma4"}
 
 
 def text_config(config):
@@ -246,11 +257,17 @@ def text_tensors(config, arch, tensors, split_heads):
             continue
         if "visual" in key or "vision" in key or "projector" in key or "mlp1." in key or key.endswith("image_newline"):
             continue
-        if stem in ("lm_head", "model.embed_tokens", "model.norm"):
+        if arch == "gemma4" and stem in GEMMA4_OUTER:
+            stem = GEMMA4_OUTER[stem]
+        elif stem in ("lm_head", "model.embed_tokens", "model.norm"):
             stem = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}[stem]
             t = delta_tensor(config, stem, t) if arch == "qwen35" else t
         elif stem.startswith("model.layers."):
-            _, _, layer, rest = stem.split(".", 3)
+            _, _, layer, *rest = stem.split(".", 3)
+            rest = "".join(rest)
+            if arch == "gemma4" and ".".join(filter(None, (rest, end))) in GEMMA4_WHOLE:
+                yield f"blk.{layer}.{GEMMA4_WHOLE['.'.join(filter(None, (rest, end)))]}", t
+                continue
             if rest.startswith("mlp.experts."):
                 _, _, number, part = rest.split(".")
                 experts.setdefault(f"blk.{layer}.ffn_{part[:-5]}_exps.weight", {})[int(number)] = t
@@ -273,7 +290,7 @@ def text_tensors(config, arch, tensors, split_heads):
                 yield f"blk.{layer}.attn_k_b.weight", keys
                 yield f"blk.{layer}.attn_v_b.weight", values
                 continue
-            ours = {"glm4": GLM, "glm4moe": GLM_MOE}.get(arch, LAYER)[rest]
+            ours = {"glm4": GLM, "glm4moe": GLM_MOE, "gemma4": GEMMA4}.get(arch, LAYER)[rest]
             stem, n = f"blk.{layer}.{ours}", heads if ours == "attn_q" else kv
             if arch in ("llama", "mistral3") and ours in ("attn_q", "attn_k"):
                 t = in_pairs(t, n)
@@ -332,6 +349,22 @@ def text_pairs(config, arch, split_heads):
                       "block_count": config["num_hidden_layers"] + 1})
     elif arch == "glm4":
         pairs["rope.dimension_count"] = int(config["hidden_size"] // heads * config["partial_rotary_factor"])
+    elif arch == "gemma4":
+        slides = [kind == "sliding_attention" for kind in config["layer_types"]]
+        sharing, wide, narrow = (config[k] for k in ("num_kv_shared_layers", "global_head_dim", "head_dim"))
+        full, sliding = (config["rope_parameters"][k] for k in ("full_attention", "sliding_attention"))
+        pairs.update({"attention.sliding_window": config["sliding_window"], "attention.sliding_window_pattern": slides,
+                      "attention.shared_kv_layers": sharing, "rope.freq_base": full["rope_theta"],
+                      "embedding_length_per_layer_input": config["hidden_size_per_layer_input"],
+                      "attention.key_length": wide, "attention.value_length": wide, "rope.dimension_count": wide,
+                      "attention.key_length_swa": narrow, "attention.value_length_swa": narrow,
+                      "rope.dimension_count_swa": narrow, "rope.freq_base_swa": sliding["rope_theta"],
+                      "final_logit_softcapping": config["final_logit_softcapping"]})
+        if config["use_double_wide_mlp"]:
+            own = config["num_hidden_layers"] - sharing
+            pairs["feed_forward_length"] = [config["intermediate_size"] * (1 + (l >= own)) for l in range(len(slides))]
+        if config.get("num_global_key_value_heads"):
+            pairs["attention.head_count_kv"] = [config["num_key_value_heads" if s else "num_global_key_value_heads"] for s in slides]
     elif arch == "qwen35":
         full = config["rope_parameters"]["partial_rotary_factor"]
         pairs.update({"attention.key_length": config["head_dim"], "attention.value_length": config["head_dim"],
@@ -342,8 +375,9 @@ def text_pairs(config, arch, split_heads):
                       "full_attention_interval": config["full_attention_interval"]})
     elif config.get("head_dim"):
         pairs["attention.key_length"] = config["head_dim"]
-    if "num_experts" in config:
-        pairs.update({"expert_count": config["num_experts"], "expert_used_count": config["num_experts_per_tok"],
+    if config.get("num_experts"):
+        pairs.update({"expert_count": config["num_experts"],
+                      "expert_used_count": config.get("num_experts_per_tok") or config["top_k_experts"],
                       "expert_feed_forward_length": config["moe_intermediate_size"]})
     if "mrope_section" in scaling:
         pairs["rope.dimension_sections"] = scaling["mrope_section"] + [0]
@@ -364,7 +398,7 @@ def pre_of(text):
     return "llama-bpe" if r"\\p{N}{1,3}" in text else "qwen2" if r"\\p{N}|" in text else "gpt-2"
 
 
-def tokenizer_pairs(folder, vocab_size):
+def tokenizer_pairs(folder, vocab_size, arch):
     text = open(f"{folder}/tokenizer.json").read()
     t = json.loads(text)
     model, config = t["model"], {}
@@ -383,6 +417,13 @@ def tokenizer_pairs(folder, vocab_size):
         pairs["pre"] = pre_of(text)
         pairs["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
         pairs["add_bos_token"] = "SpecialToken" in json.dumps(t.get("post_processor"))
+    elif arch == "gemma4":  # newlines are ordinary tokens
+        pairs["model"] = "gemma4"
+        pairs["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
+        pairs["scores"] = [-1000.0] * vocab_size
+        for word, i in model["vocab"].items():
+            types[i] = 1 if types[i] == 4 else types[i]
+        pairs.update({"add_space_prefix": False, "unknown_token_id": tokens.index(model["unk_token"])})
     else:  # a merge with a higher score of its result comes earlier
         rank = {}
         for i, m in enumerate(model["merges"]):
@@ -407,6 +448,10 @@ def tokenizer_pairs(folder, vocab_size):
 
 # --- the picture encoder -----------------------------------------------------------------------------------
 
+GEMMA4V = {"input_layernorm": "ln1", "post_attention_layernorm": "attn_post_norm", "pre_feedforward_layernorm": "ln2",
+           "post_feedforward_layernorm": "ffn_post_norm", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+           "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_out",
+           "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
 BLOCK = {"layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
          "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
          "norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
@@ -426,6 +471,26 @@ OUTER = {"embeddings.class_embedding": "v.class_embd", "embeddings.patch_embeddi
 PIXTRAL = {"attention_norm": "ln1", "ffn_norm": "ln2", "attention.v_proj": "attn_v", "attention.q_proj": "attn_q",
            "attention.k_proj": "attn_k", "attention.o_proj": "attn_out", "feed_forward.gate_proj": "ffn_gate",
            "feed_forward.up_proj": "ffn_up", "feed_forward.down_proj": "ffn_down"}
+
+
+def gemma4_encoder(tensors, patch):
+    for key, t in tensors.items():
+        start, _, name = key.partition(".vision_tower.")
+        stem, _, end = name.replace(".linear.weight", ".weight").rpartition(".")
+        if key.endswith("embedding_projection.weight"):
+            yield "mm.input_projection.weight", t
+        elif name == "patch_embedder.input_proj.weight":  # channels first
+            size = len(t.data) // (t.shape[0] * t.shape[1])
+            at = lambda n, c, i: ((n * patch * patch + i) * 3 + c) * size
+            data = b"".join(t.data[at(n, c, i):][:size] for n in range(t.shape[0]) for c in range(3) for i in range(patch * patch))
+            yield "v.patch_embd.weight", Tensor([t.shape[0], 3, patch, patch], t.type, data)
+        elif name == "patch_embedder.position_embedding_table":
+            yield "v.position_embd.weight", t.to("F32")
+        elif name in ("std_bias", "std_scale"):
+            yield f"v.{name}", t
+        elif name.startswith("encoder.layers."):
+            _, _, block, rest = stem.split(".", 3)
+            yield f"v.blk.{block}.{GEMMA4V[rest]}.{end}", t if t.shape else Tensor([1], t.type, t.data)
 
 
 def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
@@ -512,6 +577,8 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         pairs["attention.layer_norm_epsilon"] = 1e-5
         if "spatial_merge_size" in whole:
             pairs["spatial_merge_size"] = whole["spatial_merge_size"]
+    elif kind == "gemma4":
+        pairs.update({"projector_type": "gemma4v", "attention.layer_norm_epsilon": v["rms_norm_eps"], "image_size": 224})
     elif kind in ("llava", "llava_next"):
         more["clip.projector_type"] = "mlp"
         clip = v["model_type"] == "clip_vision_model"
@@ -562,7 +629,9 @@ def edits(o, encoder):
 
 def write_encoder(path, source, whole, tensors, o):
     kind = whole["model_type"]
-    preprocessor = json.load(open(f"{source}/preprocessor_config.json"))
+    apart = os.path.exists(f"{source}/preprocessor_config.json")
+    preprocessor = json.load(open(f"{source}/{'pre' if apart else ''}processor_config.json"))
+    preprocessor = preprocessor.get("image_processor", preprocessor)
     blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"]["depth"]
     if whole.get("vision_feature_layer", -1) < 0:
         blocks += 1 + whole.get("vision_feature_layer", -2 if kind in ("llava", "llava_next") else -1)
@@ -572,7 +641,10 @@ def write_encoder(path, source, whole, tensors, o):
         added = json.load(open(f"{source}/tokenizer.json"))["added_tokens"]
         pixtral = {"heads": whole["vision_config"]["num_attention_heads"],
                    "break": next(a["id"] for a in added if a["content"] == "[IMG_BREAK]")}
-    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in encoder_tensors(kind, tensors, blocks, o.swap, deep, pixtral)}
+    all = encoder_tensors(kind, tensors, blocks, o.swap, deep, pixtral)
+    if kind == "gemma4":
+        all = gemma4_encoder(tensors, whole["vision_config"]["patch_size"])
+    out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in all}
     out.update({name: Tensor([4], "F32", bytes(16)) for name in o.add})
     out = {name: t for name, t in out.items() if name not in o.drop}
     pairs = {**encoder_pairs(kind, whole, blocks, preprocessor), **edits(o, encoder=True)}
@@ -601,7 +673,11 @@ def main():
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     if scaling.get("rope_type", scaling.get("type")) == "llama3":
         out["rope_freqs.weight"] = rope_divisors(config, scaling)
-    pairs = {**text_pairs(config, arch, o.split_heads), **tokenizer_pairs(o.source, vocab)}
+    if arch == "gemma4":  # 1e30: the pair does not rotate
+        full = config["rope_parameters"]["full_attention"]["partial_rotary_factor"]
+        count, turns = config["global_head_dim"] // 2, int(config["global_head_dim"] * full / 2)
+        out["rope_freqs.weight"] = Tensor([count], "F32", array.array("f", [1] * turns + [1e30] * (count - turns)).tobytes())
+    pairs = {**text_pairs(config, arch, o.split_heads), **tokenizer_pairs(o.source, vocab, arch)}
     if arch.startswith("qwen3vl"):
         pairs[f"{arch}.n_deepstack_layers"] = len(whole["vision_config"]["deepstack_visual_indexes"])
     pairs.update(edits(o, encoder=False))

@@ -5,6 +5,8 @@
 // projector is a norm without a gain and one matrix. Audio and videos are not read.
 #include <string.h>
 
+#include "core/files/gguf_parts.h"
+#include "core/files/gguf_write.h"
 #include "core/model/families/native.h"
 #include "core/model/families/text.h"
 #include "core/ops/ops.h"
@@ -30,6 +32,8 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
 static const char *const picture_keys[] = { PICTURE_SHARED_KEYS, "patch_size", "max_soft_tokens",
                                             "pooling_kernel_size", NULL };
 
+enum { BUDGET = 280, POOL = 3, THETA = 100 }; // of the published models
+
 // The processor only divides by 255; the encoder does the rest.
 static int read_pictures(struct model *m, const cJSON *json, struct err *err)
 {
@@ -42,7 +46,7 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
     p->limit_side = v->table_cols + 1;
     p->channels_last = true;
     if (picture_config_read_shared(p, json, err) < 0 ||
-        json_int(json, "max_soft_tokens", 1, 100000, 280, &p->budget, err) < 0 ||
+        json_int(json, "max_soft_tokens", 1, 100000, BUDGET, &p->budget, err) < 0 ||
         vision_check_equal(json, "patch_size", v->patch, err) < 0 ||
         vision_check_equal(json, "pooling_kernel_size", v->merge, err) < 0)
         return -1;
@@ -133,6 +137,140 @@ static const struct family_shape shapes[] = {
     { 0 },
 };
 
+// --- GGUF files ----------------------------------------------------------------------------------
+
+// True if a file's mean and deviation of pixels change them.
+static bool normalizes(const cJSON *preprocessor)
+{
+    const cJSON *mean = json_get(preprocessor, "image_mean"), *item;
+    const cJSON *std = json_get(preprocessor, "image_std");
+    bool any = false;
+    cJSON_ArrayForEach(item, mean) any |= item->valuedouble != 0;
+    cJSON_ArrayForEach(item, std) any |= item->valuedouble != 1;
+    return any;
+}
+
+// Files state the budget in pixels, if at all.
+static void read_gguf(struct encoder_config *e)
+{
+    const struct safetensor *table = gguf_find(e->c.file, "v.position_embd.weight");
+    const struct safetensor *head = gguf_find(e->c.file, "v.blk.0.attn_q_norm.weight");
+    const int64_t heads = config_value(&e->c, "attention.head_count", 1, GGUF_NEEDED);
+    const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
+    const int64_t pool = config_value(&e->c, "projector.scale_factor", 1, POOL);
+    const int64_t side = patch * pool;
+    if (!table || table->rank != 3)
+        config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing, or has not three "
+                             "dimensions");
+    if (!head) config_refuse(&e->c, "tensor 'v.blk.0.attn_q_norm.weight' is missing");
+    if (patch > 1000 || pool > 64)
+        config_refuse(&e->c,
+                      "'clip.vision.patch_size' is %lld and 'projector.scale_factor' %lld; "
+                      "such large patches are not supported",
+                      (long long)patch, (long long)pool);
+    if (e->c.failed) return;
+    config_put_text(e->vision, "model_type", "gemma4_vision");
+    encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
+    config_int(&e->c, "attention.head_count", "num_key_value_heads", heads);
+    cJSON_AddNumberToObject(e->vision, "head_dim", (double)head->shape[0]);
+    config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-6);
+    cJSON_AddNumberToObject(e->vision, "pooling_kernel_size", (double)pool);
+    cJSON_AddNumberToObject(e->vision, "position_embedding_size", (double)table->shape[1]);
+    cJSON_AddBoolToObject(e->vision, "standardize", encoder_has(e, "v.std_bias"));
+    cJSON_AddBoolToObject(e->vision, "use_clipped_linears",
+                          encoder_has(e, "v.blk.0.attn_q.input_min"));
+    encoder_means(e);
+    encoder_placeholder(e, "image_token_id", "<|image|>");
+    const int64_t pixels = config_value(&e->c, "image_max_pixels", 1, BUDGET * side * side);
+    if (e->c.failed) return;
+    config_put_text(e->preprocessor, "image_processor_type", "Gemma4ImageProcessor");
+    cJSON_AddNumberToObject(e->preprocessor, "patch_size", (double)patch);
+    cJSON_AddNumberToObject(e->preprocessor, "pooling_kernel_size", (double)pool);
+    cJSON_AddNumberToObject(e->preprocessor, "max_soft_tokens", (double)(pixels / (side * side)));
+    cJSON_AddBoolToObject(e->preprocessor, "do_normalize", normalizes(e->preprocessor));
+}
+
+static const struct gguf_name gguf_outer[] = {
+    { "v.patch_embd", "model.vision_tower.patch_embedder.input_proj", PIXELS },
+    { "v.position_embd", "model.vision_tower.patch_embedder.position_embedding_table", BARE },
+    { "v.std_bias", "model.vision_tower.std_bias", PLAIN },
+    { "v.std_scale", "model.vision_tower.std_scale", PLAIN },
+    { "mm.input_projection", "model.embed_vision.embedding_projection", PLAIN },
+    { 0 },
+};
+
+// A linear layer and the limits of its inputs and outputs.
+#define GGUF_LIMITED(gguf, hf)                                                    \
+    { gguf, hf ".linear", PLAIN }, { gguf ".input_min", hf ".input_min", PLAIN }, \
+        { gguf ".input_max", hf ".input_max", PLAIN },                            \
+        { gguf ".output_min", hf ".output_min", PLAIN },                          \
+    {                                                                             \
+        gguf ".output_max", hf ".output_max", PLAIN                               \
+    }
+
+static const struct gguf_name gguf_block[] = {
+    { "ln1", "input_layernorm", PLAIN },
+    { "attn_post_norm", "post_attention_layernorm", PLAIN },
+    { "ln2", "pre_feedforward_layernorm", PLAIN },
+    { "ffn_post_norm", "post_feedforward_layernorm", PLAIN },
+    { "attn_q_norm", "self_attn.q_norm", PLAIN },
+    { "attn_k_norm", "self_attn.k_norm", PLAIN },
+    GGUF_LIMITED("attn_q", "self_attn.q_proj"),
+    GGUF_LIMITED("attn_k", "self_attn.k_proj"),
+    GGUF_LIMITED("attn_v", "self_attn.v_proj"),
+    GGUF_LIMITED("attn_out", "self_attn.o_proj"),
+    GGUF_LIMITED("ffn_gate", "mlp.gate_proj"),
+    GGUF_LIMITED("ffn_up", "mlp.up_proj"),
+    GGUF_LIMITED("ffn_down", "mlp.down_proj"),
+    { 0 },
+};
+
+static const char *const gguf_texts[] = { "gemma4", NULL };
+
+static const struct gguf_encoder gguf_encoder = {
+    .type = "gemma4v",
+    .texts = gguf_texts,
+    .architecture = "Gemma4ForConditionalGeneration",
+    .model_type = "gemma4",
+    .prefixes = { "model.language_model.", "" },
+    .outer = gguf_outer,
+    .blocks = "model.vision_tower.encoder.layers.",
+    .block = gguf_block,
+    .last = "mm.input_projection.weight",
+    .own_heads = true,
+    .read = read_gguf,
+};
+
+// GGUF's keys do not say whether the tokens of a picture see each other in both directions, nor
+// which row of the table of per-layer inputs they use.
+static int check_gguf(const struct model *m, struct err *err)
+{
+    const struct decoder_config *d = &m->decoder.config;
+    if (m->vision.config.theta != THETA)
+        return err_set(err, FAMILY_MMPROJ_REFUSED, "its \"rope_theta\"");
+    if (d->pictures_whole != !d->layer_input)
+        return err_set(err, FAMILY_MMPROJ_REFUSED, "\"use_bidirectional_attention\"");
+    return d->input_pad ? err_set(err, FAMILY_MMPROJ_REFUSED, "its \"pad_token_id\"") : 0;
+}
+
+static void put_gguf(const struct model *m, struct gguf_writer *out)
+{
+    const struct vision_config *v = &m->vision.config;
+    const int64_t side = v->patch * v->merge;
+    gguf_writer_u32(out, ".image_size", 224); // unused; llama.cpp needs it
+    if (v->merge != POOL) gguf_writer_u32(out, ".projector.scale_factor", v->merge);
+    if (m->picture.budget != BUDGET)
+        gguf_writer_u32(out, ".image_max_pixels", m->picture.budget * side * side);
+}
+
+static const struct family_mmproj mmproj = { .type = "gemma4v",
+                                             .audio = true,
+                                             .axes = true,
+                                             .linear = { "mm.input_projection" },
+                                             .check = check_gguf,
+                                             .put = put_gguf,
+                                             .read = &gguf_encoder };
+
 const struct family family_gemma4 = {
     .name = "gemma4",
     .architectures = (const char *const[]){ "Gemma4ForConditionalGeneration", NULL },
@@ -141,6 +279,7 @@ const struct family family_gemma4 = {
     .configure = gemma4_configure,
     .bind = gemma4_bind,
     .part = gemma4_part,
+    .mmproj = &mmproj,
     .shapes = shapes,
     .module_prefix = FAMILY_MODULE_PREFIX,
     .picture_before = "<|image>",

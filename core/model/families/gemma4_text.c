@@ -33,9 +33,11 @@ static const struct decoder_kind decoder = {
     .ffn = &ffn_gated,
     .norms = &norms_gemma,
     .rotary = &rotary_proportional,
+    .gguf = "gemma4",
     .keys = (const char *const[]){ "full_attention", "sliding_attention", "num_kv_shared_layers",
                                    "attention_k_eq_v", "hidden_size_per_layer_input",
-                                   "final_logit_softcapping", "use_bidirectional_attention", NULL },
+                                   "final_logit_softcapping", "use_bidirectional_attention",
+                                   "rope_local_base_freq", NULL },
     .after_layer = layer_inputs_add,
     .end_weight = layer_inputs_weight,
 };

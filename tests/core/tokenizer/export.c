@@ -68,7 +68,7 @@ static void check(const char *path, const char *model, const char *pre)
     struct err err;
     struct tokenizer *t = tokenizer_open(path, &err);
     if (!t) fail_msg("%s", err.text);
-    struct token_export *e = tokenizer_export(t, tokenizer_size(t) + 3, &err);
+    struct token_export *e = tokenizer_export(t, tokenizer_size(t) + 3, model, &err);
     if (!e) fail_msg("%s: %s", path, err.text);
     const struct token_list *l = token_export_list(e);
     assert_string_equal(l->model, model);
@@ -102,6 +102,19 @@ static void sentencepiece(void **state)
     check("tests/goldens/llava-1.5/tokenizer.json", "llama", NULL);
     check("tests/goldens/internvl2-internlm2", "llama", NULL);
     check("tests/goldens/tokenizers/llama", "llama", NULL);
+    check("tests/goldens/gemma4/tokenizer.json", "gemma4", NULL);
+}
+
+// Lists of Gemma 4 put no space before a text.
+static void a_list_without_a_leading_space_is_refused(void **state)
+{
+    struct err err;
+    (void)state;
+    struct tokenizer *t = tokenizer_open("tests/goldens/llava-1.5/tokenizer.json", &err);
+    if (!t) fail_msg("%s", err.text);
+    assert_null(tokenizer_export(t, tokenizer_size(t), "gemma4", &err));
+    assert_non_null(strstr(err.text, "how its tokenizer treats spaces"));
+    tokenizer_free(t);
 }
 
 static void ranks(void **state)
@@ -117,7 +130,7 @@ static void a_unigram_model_is_refused(void **state)
     struct err err;
     struct tokenizer *t = tokenizer_open("tests/goldens/tokenizers/t5-json", &err);
     if (!t) fail_msg("%s", err.text);
-    assert_null(tokenizer_export(t, 1000000, &err));
+    assert_null(tokenizer_export(t, 1000000, "llama", &err));
     assert_non_null(strstr(err.text, "unigram"));
     tokenizer_free(t);
 }
@@ -127,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_level),
         cmocka_unit_test(sentencepiece),
+        cmocka_unit_test(a_list_without_a_leading_space_is_refused),
         cmocka_unit_test(ranks),
         cmocka_unit_test(a_unigram_model_is_refused),
     };

@@ -155,6 +155,29 @@ static void pieces(void **state)
     expect(&s, "ab", 0, "ab");
 }
 
+// Merges, not scores, decide; a run of newlines is one token although the list calls it ordinary.
+static void pieces_with_merges(void **state)
+{
+    struct list s;
+    (void)state;
+    start(&s, "gemma4", NULL);
+    add(&s, "<unk>", TOKEN_TYPE_UNKNOWN, -1000);
+    add(&s, "<bos>", TOKEN_TYPE_CONTROL, -1000);
+    add(&s, "\n", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "\n\n", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "\xE2\x96\x81", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "a", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "b", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "ab", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "ba", TOKEN_TYPE_NORMAL, -1000);
+    add(&s, "<0x63>", TOKEN_TYPE_BYTE, -1000);
+    merge(&s, "b a");
+    merge(&s, "a b");
+    expect(&s, "aba ab\n\n\nc", 0, "a|ba|\xE2\x96\x81|ab|\n\n|\n|<0x63>");
+    s.l.bos = 1, s.l.add_bos = true;
+    expect(&s, "<bos>a", TOKENIZE_SPECIAL, "<bos>|<bos>|a");
+}
+
 static void refuse(struct list *s, const char *why)
 {
     struct err err = { "" };
@@ -184,7 +207,7 @@ static void bad_lists_are_refused(void **state)
     refuse(&s, "id without a token");
     words(&s, "qwen2");
     s.l.model = "bert";
-    refuse(&s, "model 'bert' is not supported (known: gpt2, llama)");
+    refuse(&s, "model 'bert' is not supported (known: gpt2, llama, gemma4)");
     start(&s, "llama", NULL);
     add(&s, "a", TOKEN_TYPE_NORMAL, 0);
     refuse(&s, "one unknown piece");
@@ -196,6 +219,7 @@ int main(void)
         cmocka_unit_test(words_are_cut),
         cmocka_unit_test(special_tokens),
         cmocka_unit_test(pieces),
+        cmocka_unit_test(pieces_with_merges),
         cmocka_unit_test(bad_lists_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
