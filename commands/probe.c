@@ -295,6 +295,10 @@ static const struct option_row rows[] = {
       "shows for each visual token the word of the conversation with the most similar state in the "
       "same layer (highest cosine)",
       OPTION_FLAG, AT(request.options.nearest) },
+    { "--corpus", "FILE",
+      "with --nearest: the most similar token of a text file with one text per line, read by the "
+      "model without the methods of the settings",
+      OPTION_TEXT, AT(request.options.corpus) },
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },
@@ -543,9 +547,9 @@ static char *kept_word(const char *word, bool path)
 char *shell_kept_words(const struct shell *shell, int argc, char **argv)
 {
     static const char *const outputs[] = { "--csv", "--figure", "--png", "--film", NULL };
-    static const char *const inputs[] = { "--data", "--images", "--objects",
-                                          "--mask", "--others", "--checkpoints",
-                                          "--plus", "--minus",  NULL };
+    static const char *const inputs[] = { "--data",  "--images", "--objects",     "--corpus",
+                                          "--mask",  "--others", "--checkpoints", "--plus",
+                                          "--minus", NULL };
     if (!shell->typed) return NULL;
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, cJSON_CreateString(shell->running->name));

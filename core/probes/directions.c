@@ -16,10 +16,11 @@
 #include "core/positions/positions.h"
 #include "core/probes/kit.h"
 #include "core/probes/measure.h"
+#include "core/probes/text_file.h"
 #include "core/talk/conversation.h"
 #include "core/template/message.h"
 
-enum { TEXT_MOST = 64 << 20, ROUNDS = 20000 };
+enum { ROUNDS = 20000 };
 
 // --- the states of samples -----------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ struct source {
     bool data; // a data set; else lines of text
     struct dataset set;
     struct data_notices notices; // of a data set
-    char *text, **lines;         // [count]
+    struct text_file text;       // otherwise
     int64_t count;
 };
 
@@ -158,27 +159,11 @@ static void source_release(struct source *s)
 {
     if (s->data) dataset_close(&s->set);
     data_notices_release(&s->notices);
-    free(s->lines);
-    free(s->text);
-}
-
-// Splits the text into lines and drops empty ones.
-static void split_lines(struct source *s)
-{
-    char *rest = s->text + text_mark(s->text, strlen(s->text));
-    for (char *line; (line = strsep(&rest, "\n"));) {
-        size_t n = strlen(line);
-        while (n && (line[n - 1] == '\r' || line[n - 1] == ' ' || line[n - 1] == '\t'))
-            line[--n] = '\0';
-        if (!n) continue;
-        s->lines = xreallocarray(s->lines, (size_t)s->count + 1, sizeof *s->lines);
-        s->lines[s->count++] = line;
-    }
+    text_file_close(&s->text);
 }
 
 static int source_open(struct source *s, const char *path, const char *images, struct err *err)
 {
-    size_t size;
     *s = (struct source){ .path = path, .set = { .file = -1 } };
     s->data = text_ends(path, ".json") || text_ends(path, ".jsonl");
     if (s->data) {
@@ -186,10 +171,8 @@ static int source_open(struct source *s, const char *path, const char *images, s
         s->count = s->set.count;
         return 0;
     }
-    if (!(s->text = file_read(path, TEXT_MOST, &size, err)) ||
-        text_check(s->text, size, path, err) < 0)
-        return -1;
-    split_lines(s);
+    if (text_file_open(&s->text, path, err) < 0) return -1;
+    s->count = s->text.count;
     return s->count ? 0 : err_set(err, "'%s' has no question: write one on each line", path);
 }
 
@@ -214,7 +197,7 @@ static int show(struct source *s, const struct tokenizer *t, struct conversation
 {
     if (s->data) return show_sample(s, t, c, i, err);
     struct message m = { .role = ROLE_USER };
-    message_add_text(&m, s->lines[i]);
+    message_add_text(&m, s->text.line[i]);
     conversation_clear(c);
     conversation_append(c, &m, 1);
     message_release(&m);

@@ -8,7 +8,7 @@
 //
 // --nearest: the word of the question or answer whose own state h[l + 1] has the largest cosine
 // with the visual token's. Visual tokens can resemble words in context long before the head can
-// read them (LatentLens, arXiv 2602.00462, which searches a corpus).
+// read them (LatentLens, arXiv 2602.00462). --corpus searches a text file (core/probes/corpus.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,7 @@
 #include "core/methods/calibration.h"
 #include "core/ops/ops.h"
 #include "core/positions/positions.h"
+#include "core/probes/corpus.h"
 #include "core/probes/kit.h"
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
@@ -33,6 +34,8 @@ struct lens {
     bool *said;           // [N] positions of words in the messages and the answer, for --nearest
     int32_t word;         // the target at every position; -1: the token that follows
     struct guess *guess;  // [L,N]
+    bool searching;       // --corpus
+    struct corpus corpus; // its queries: the chosen rows, in order
     float *update, *bias; // [L,D,D], [L,D] of --tuned; NULL: none
     struct rows rows;
 };
@@ -42,6 +45,7 @@ static void lens_release(void *state)
     struct lens *s = state;
     free(s->at);
     free(s->said);
+    if (s->searching) corpus_close(&s->corpus);
     free(s->update);
     free(s->bias);
     free(s->guess);
@@ -102,11 +106,25 @@ static int choose(struct lens *s, struct err *err)
     return probe_positions(s->env, words, s->at, err) < 0 ? -1 : 0;
 }
 
+static int open_corpus(struct lens *s, int64_t count, struct err *err)
+{
+    const struct corpus like = { .model = s->env->model,
+                                 .path = s->env->options->corpus,
+                                 .from = s->env->from,
+                                 .to = s->env->to,
+                                 .count = count,
+                                 .word = s->word };
+    s->searching = true;
+    return corpus_open(&s->corpus, &like, err);
+}
+
+// Finds the visual tokens to compare, and the words of the conversation or the corpus.
 static int find_said(struct lens *s, struct err *err)
 {
     const struct sequence *q = s->env->sequence;
     const struct positions_env *where = s->env->where;
-    bool any = false, word = s->word < 0, visual = false;
+    bool any = false, word = s->word < 0;
+    int64_t visual = 0;
     for (size_t k = 0; k < where->text_count; k++)
         for (int64_t i = where->texts[k].first; i < where->texts[k].end; i++)
             s->said[i] = q->picture[i] < 0;
@@ -114,14 +132,15 @@ static int find_said(struct lens *s, struct err *err)
     for (int64_t i = 0; i < q->n; i++) {
         any |= s->said[i];
         word |= s->said[i] && q->ids[i] == s->word;
-        visual |= s->at[i] &= q->picture[i] >= 0;
+        visual += s->at[i] &= q->picture[i] >= 0;
     }
-    if (!any) return err_set(err, "--nearest needs words: a question or an answer");
     if (!visual)
         return err_set(err, s->env->visual ? "--nearest compares visual tokens: name those, as in "
                                              "/lens picture --nearest"
                                            : "--nearest compares visual tokens: the prompt has no "
                                              "picture");
+    if (s->env->options->corpus) return open_corpus(s, visual, err);
+    if (!any) return err_set(err, "--nearest needs words: a question or an answer");
     if (!word)
         return err_set(err, "--nearest compares words of the conversation, but '%s' is not one",
                        s->env->options->word);
@@ -157,7 +176,9 @@ static void *lens_start(const struct probe_env *env, struct err *err)
     for (int64_t i = 0; i < cells; i++) s->guess[i].best = -1;
     s->said = xcalloc((size_t)n + 1, sizeof *s->said);
     if (find_word(s, err) == 0 && choose(s, err) == 0 &&
-        (!env->options->nearest || find_said(s, err) == 0) && find_tuned(s, err) == 0)
+        (!env->options->nearest || find_said(s, err) == 0) && find_tuned(s, err) == 0 &&
+        (env->options->nearest || !env->options->corpus ||
+         err_set(err, "--corpus needs --nearest") == 0))
         return s;
     lens_release(s);
     return NULL;
@@ -261,6 +282,36 @@ static void find_nearest(struct lens *s, const struct site_args *args, const flo
     }
 }
 
+// Keeps the chosen rows of h [N,D] for the search.
+static void keep_queries(struct lens *s, const struct site_args *args, const float *h)
+{
+    const struct corpus *c = &s->corpus;
+    float *to = c->query + (args->layer - c->from) * c->count * c->width;
+    for (int64_t i = 0, row = 0; i < args->x->shape[0]; i++) {
+        // A row that a method dropped keeps a state of zeros, to which no token is near.
+        for (; row < site_row(args, i); row++) to += s->at[row] ? c->width : 0;
+        if (s->at[row]) memcpy(to, h + i * c->width, (size_t)c->width * sizeof *to);
+    }
+}
+
+static int lens_after(void *state, struct passing *p, struct err *err)
+{
+    struct lens *s = state;
+    const struct corpus *c = &s->corpus;
+    const int64_t n = s->env->sequence->n;
+    if (!s->searching) return 0;
+    if (corpus_search(&s->corpus, p, err) < 0) return -1;
+    for (int l = c->from; l <= c->to; l++)
+        for (int64_t row = 0, at = (l - c->from) * c->count; row < n; row++) {
+            if (!s->at[row]) continue;
+            const struct corpus_nearest *b = &c->best[at++];
+            const bool there = b->id >= 0 && b->cosine != 0;
+            s->guess[l * n + row] =
+                (struct guess){ .best = there ? b->id : -1, .p = b->cosine, .target_p = b->word };
+        }
+    return 0;
+}
+
 static int lens_run(void *state, struct graph *g, const struct site *site, struct site_args *args)
 {
     enum { ROWS = 64 }; // visual tokens at a time
@@ -268,7 +319,11 @@ static int lens_run(void *state, struct graph *g, const struct site *site, struc
     int32_t list[ROWS];
     int64_t m = 0;
     if (s->env->options->nearest) {
-        if (maps_layer(s, args->layer)) find_nearest(s, args, rows_read(&s->rows, g, args->x));
+        const float *h = maps_layer(s, args->layer) ? rows_read(&s->rows, g, args->x) : NULL;
+        if (h && s->searching)
+            keep_queries(s, args, h);
+        else if (h)
+            find_nearest(s, args, h);
         return graph_ok(g) ? 0 : -1;
     }
     struct arena_mark scratch = graph_scratch_begin(g);
@@ -376,6 +431,27 @@ static void put_layer(const struct lens *s, int layer, struct result_table *t,
     v[2] = tally_mean(&p), v[3] = tally_mean(&entropy);
 }
 
+// Lists the nearest token of each visual token, in its text.
+static void put_contexts(const struct lens *s, struct results *r)
+{
+    const struct corpus *c = &s->corpus;
+    struct result_table *t = results_table(r, "lens.texts", "layer.position text|cosine");
+    t->ranked = -1;
+    t->own = true;
+    for (int l = c->from; l <= c->to; l++)
+        for (int64_t row = 0, at = (l - c->from) * c->count; row < s->env->sequence->n; row++) {
+            if (!s->at[row]) continue;
+            const struct corpus_nearest *b = &c->best[at++];
+            struct buf text = { 0 };
+            if (s->guess[l * s->env->sequence->n + row].best < 0) continue;
+            corpus_context(c, b, &text);
+            result_row(t, "%d.%lld %s", l, (long long)row, text.data)[0] = b->cosine;
+            buf_release(&text);
+        }
+    results_note(r, "%lld tokens of %lld texts of '%s'", (long long)c->tokens,
+                 (long long)c->file.count, c->path);
+}
+
 static int lens_finish(void *state, struct results *r, struct err *err)
 {
     const struct lens *s = state;
@@ -396,10 +472,12 @@ static int lens_finish(void *state, struct results *r, struct err *err)
             results_note(r, "target: the token that follows the position");
     }
     for (int l = s->env->from; l <= s->env->to; l++) put_maps(s, r, l);
+    if (s->searching) put_contexts(s, r);
     return 0;
 }
 
 static const struct result_kind lens_results[] = {
+    { "lens.texts", .unit = "cosine" },
     { "lens.nearest", "cosine", .map = true, .on_request = true },
     { "lens", "probability", "target|best|mean", .map = true, .each = EACH_LAYER, .high = 1 },
     { "lens", "nats", .columns = "entropy" },
@@ -412,7 +490,8 @@ const struct probe probe_lens = {
     .name = "lens",
     .also = "logit lens words layers predict unembed vocabulary measure probe",
     .usage =
-        "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--tuned | --nearest] "
+        "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--tuned | --nearest "
+        "[--corpus FILE]] "
         "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
     .help =
         "Words that each layer would predict at a position, also over the picture (logit lens).",
@@ -426,7 +505,8 @@ const struct probe probe_lens = {
         "often\n"
         "look meaningless: they need not use the head's coordinates. --nearest compares the "
         "states\n"
-        "of visual tokens with those of the words of the conversation instead." PROBE_DETAILS,
+        "of visual tokens with those of the words of the conversation instead, or with those of\n"
+        "the texts in --corpus FILE (table lens.texts)." PROBE_DETAILS,
     .results = lens_results,
     .words = lens_words,
     .layers = MIDDLE_LAYER,
@@ -434,5 +514,6 @@ const struct probe probe_lens = {
     .release = lens_release,
     .wants = lens_wants,
     .run = lens_run,
+    .after = lens_after,
     .finish = lens_finish,
 };

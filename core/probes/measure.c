@@ -280,6 +280,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
         if (pass_encode_pictures(&p, probe->encoder) < 0 ||
             compute(&p, &p.sequence, 0, true, LOGITS_NONE) < 0)
             status = pass_failed(&p, err);
+        if (status == 0 && probe->after) status = probe->after(listener.state, &p, err);
     }
     listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);

@@ -286,6 +286,34 @@ int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
     return run(p, hook, from, 0, (struct receiver){ .take = take, .self = self }, err);
 }
 
+int passes_texts(struct passing *p, const struct ids *ids, const size_t *lengths, size_t count,
+                 const struct hook *hook, struct err *err)
+{
+    struct sequence *texts = xcalloc(count + 1, sizeof *texts), all;
+    const struct sequence **list = xcalloc(count + 1, sizeof *list);
+    size_t *pictures = xcalloc(count + 1, sizeof *pictures);
+    for (size_t k = 0, at = 0; k < count; at += lengths[k++]) {
+        sequence_init(&texts[k], (int64_t)lengths[k], p->sequence.axes);
+        memcpy(texts[k].ids, ids->data + at, lengths[k] * sizeof *texts[k].ids);
+        texts[k].pictures = p->sequence.pictures;
+        list[k] = &texts[k];
+    }
+    sequence_join(&all, list, pictures, count);
+    struct hooks listeners = { 0 };
+    hooks_add(&listeners, hook);
+    p->graph.hooks = &listeners;
+    const struct arena_mark mark = arena_mark(&p->arena);
+    const bool done = run_rows(p, NULL, &all, 0);
+    arena_reset(&p->arena, mark);
+    p->graph.hooks = &p->hooks;
+    sequence_release(&all);
+    for (size_t k = 0; k < count; k++) sequence_release(&texts[k]);
+    free(texts);
+    free(list);
+    free(pictures);
+    return done ? 0 : pass_failed(p, err);
+}
+
 // --- other visual tokens -------------------------------------------------------------------------
 
 int passes_check(struct passing *p, struct err *err)

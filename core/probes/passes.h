@@ -9,12 +9,14 @@
 #ifndef CORE_PROBES_PASSES_H
 #define CORE_PROBES_PASSES_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/err.h"
 
 struct conversation;
 struct hook;
+struct ids;
 struct model;
 struct measuring;
 struct passing;
@@ -43,6 +45,10 @@ typedef void (*passes_logits_fn)(void *self, int64_t t, const float *logits);
 // Like passes_run, but calls `take` with the logits of each token of the answer.
 int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
                       passes_logits_fn take, void *self, struct err *err);
+// Runs texts, ids [sum of lengths], in one pass without cache and methods, in which each text
+// attends only to itself. `hook` listens. Weights are those of the conversation (adapter.when).
+int passes_texts(struct passing *p, const struct ids *ids, const size_t *lengths, size_t count,
+                 const struct hook *hook, struct err *err);
 // Fails if a pass has failed, or the user has stopped the measurement. For loops that continue
 // after a file that cannot be used.
 int passes_check(struct passing *p, struct err *err);

@@ -57,6 +57,7 @@ struct probe_options {
     const char *word;         // --word: the target of every position; NULL: none
     bool tuned;               // uses the maps of lens.calibration
     bool nearest;             // compares with text positions, not with the vocabulary
+    const char *corpus;       // file of texts to compare with; NULL: the conversation
     // Of interventions (core/interventions/).
     const char *layers;          // list for positions_layers; NULL: all
     const struct masks *objects; // objects in the pictures, for `object NAME`; NULL: unknown
@@ -153,6 +154,8 @@ struct probe {
     // Runs passes of its own (core/probes/passes.h), in place of take, run, sites and wants. NULL:
     // the probe listens to one pass.
     int (*passes)(void *state, struct passing *p, struct err *err);
+    // Runs further passes after the one to which it listened (core/probes/passes.h). NULL: none.
+    int (*after)(void *state, struct passing *p, struct err *err);
     int (*finish)(void *state, struct results *r, struct err *err);
     // Collect results over a data set beyond the means of the samples' results. NULL: not needed.
     void *(*data_start)(void);

@@ -12,6 +12,15 @@ same "a map of each layer, with words" "$(jq -c 'select(.event == "heatmap") | [
     "$(printf '["lens",%d,144] ' 4 0 1 2 3 4 5 6 7)[\"lens.nearest\",2,144] "
 [ -s "$work/l.png" ] && [ -s "$work/l-maps.csv" ] || fail "no figure or no maps"
 
+printf 'a red circle\nWhere is the large blue star?\n' >"$work/corpus.txt"
+lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'Where is the red circle?' \
+    "/lens picture --nearest --layer 6 --corpus $work/corpus.txt" \
+    "/lens picture --nearest --layer 6 --word circle --corpus $work/corpus.txt" "/save $work/s.vlmsh"
+check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
+check "a word of a text for each visual token" 'select(.event == "table" and .name == "lens.texts") | [(.rows | length), (.rows | all(.[0] | contains("»")))]' \
+    $'[144,true]\n[144,true]'
+grep -q "^/lens picture --nearest --layer 6 --corpus $work/corpus.txt$" "$work/s.vlmsh" || fail "the script lacks the corpus"
+
 session "refusals" demo/model <<E
 > /lens nowhere
 error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], object NAME, system, question, last, answer, text, sinks, all, N, N-M
@@ -23,6 +32,8 @@ error: the conversation is empty: ask something first
 error: the prompt has no picture: /image FILE, then ask
 > /lens last --nearest
 error: --nearest compares visual tokens: the prompt has no picture
+> /lens last --corpus $work/corpus.txt
+error: --corpus needs --nearest
 > /lens last --token 0
 error: give either positions ('last') or --token
 > /lens --token each

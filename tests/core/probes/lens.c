@@ -142,9 +142,64 @@ static void the_nearest_word_has_the_largest_cosine(void **state)
     golden_close(&g);
 }
 
+static void write_lines(const char *path, const char *const *line, int count)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < count; i++) fprintf(f, "%s\n", line[i]);
+    fclose(f);
+}
+
+static void search(struct golden *g, const char *path, const char *word, struct results *r)
+{
+    struct probe_options o = probe_defaults;
+    o.words = "picture";
+    o.nearest = true;
+    o.corpus = path;
+    o.word = word;
+    run_probe(g, &probe_lens, &o, r);
+}
+
+// Every text is read by itself: the nearest token of two corpora is the nearer one of both, in any
+// order of the texts. `--word` with a token that is the nearest gives the same cosine.
+static void texts_of_a_corpus_are_separate(void **state)
+{
+    static const char *const line[] = { "a red circle", "", "two cats sit on the grey table today",
+                                        "what is it" };
+    static const char *const turned[] = { line[3], line[2], line[0] };
+    static const char *const folders[] = { "llava-1.5", "qwen3.5" };
+    char path[300];
+    const char *base = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/vlmsh-corpus-%d", base ? base : "/tmp", (int)getpid());
+    for (int f = 0; f < 2; f++) {
+        struct golden g;
+        struct results r[4] = { { 0 } };
+        ask(&g, folders[f], 0);
+        write_lines(path, line, 2);
+        search(&g, path, NULL, &r[0]);
+        write_lines(path, line + 2, 2);
+        search(&g, path, NULL, &r[1]);
+        write_lines(path, line, 4);
+        search(&g, path, NULL, &r[2]);
+        write_lines(path, turned, 3);
+        search(&g, path, NULL, &r[3]);
+        const int cells = r[2].maps[0].rows * r[2].maps[0].cols;
+        for (int k = 0; k < cells; k++) {
+            const double x = (double)r[0].maps[0].values[k], y = (double)r[1].maps[0].values[k];
+            near(&g, "both", (double)r[2].maps[0].values[k], fmax(x, y), 1e-5);
+            near(&g, "in another order", (double)r[3].maps[0].values[k], fmax(x, y), 1e-5);
+        }
+        assert_non_null(results_find(&r[2], "lens.texts"));
+        for (int i = 0; i < 4; i++) results_release(&r[i]);
+        golden_close(&g);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_of_a_corpus_are_separate),
         cmocka_unit_test(the_last_layer_has_the_bits_of_the_logits),
         cmocka_unit_test(words_and_tokens_can_be_chosen),
         cmocka_unit_test(the_nearest_word_has_the_largest_cosine),

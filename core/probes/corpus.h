@@ -1,0 +1,49 @@
+// core/probes/corpus.h -- compares states of the residual stream with those of the tokens of a
+// corpus, in the same layers (nearest text: LatentLens, arXiv 2602.00462).
+//
+//   struct corpus c;
+//   corpus_open(&c, &request, err);          // c.query: the caller fills in its states
+//   corpus_search(&c, p, err);               // reads the texts with the model; c.best
+//   corpus_close(&c);
+#ifndef CORE_PROBES_CORPUS_H
+#define CORE_PROBES_CORPUS_H
+
+#include "core/probes/text_file.h"
+
+struct buf;
+struct model;
+struct passing;
+
+// The token of the corpus with the largest cosine to a state.
+struct corpus_nearest {
+    int32_t id;   // -1: none
+    int64_t line; // the text that contains it
+    int64_t at;   // its number among the tokens of the text
+    double cosine;
+    double word; // largest cosine to the token `word`; -2: none
+};
+
+struct corpus {
+    const struct model *model;
+    struct text_file file;
+    const char *path;
+    int from, to;                // layers, the last included
+    int64_t count;               // states in each layer
+    int64_t width;               // D
+    int32_t word;                // -1: none
+    int64_t tokens, said;        // of the corpus; equal to `word`
+    float *query;                // [to-from+1, count, D]
+    struct corpus_nearest *best; // [to-from+1, count]
+};
+
+// Reads the file; sets model, from, to, count and word of *c from those of `like`. Call
+// corpus_close even after a failure.
+int corpus_open(struct corpus *c, const struct corpus *like, struct err *err);
+void corpus_close(struct corpus *c);
+// Runs the model over each text, without the methods of the settings, and finds the nearest token
+// of each state. Special tokens do not count.
+int corpus_search(struct corpus *c, struct passing *p, struct err *err);
+// Appends a token between » and «, with the words around it.
+void corpus_context(const struct corpus *c, const struct corpus_nearest *n, struct buf *text);
+
+#endif
