@@ -53,6 +53,7 @@
 #define METHODS(X)                                                                                 \
     X(norm_align)                                                                                  \
     X(steer) /* before pruning, which drops rows */                                                \
+    X(hide) /* before pruning, which chooses among the visible tokens */                           \
     X(ira) /* before pruning, which scores with the values that IRA changes */                     \
     X(prune)                                                                                       \
     X(ffn_approx)

@@ -1,4 +1,5 @@
 // tui/panel_image.c -- the picture and its map: overlaid, side by side, or only one of them.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,6 +348,33 @@ static void play(struct view *v)
     maps_step(v, AXIS_TOKEN, -2);
 }
 
+// Hides the visual tokens in a box, in fractions of the picture, or shows them again.
+static void toggle_box(struct view *v, const double box[4])
+{
+    const struct preview *p = view_picture(v);
+    if (p)
+        view_run(v, true, "/hide toggle picture:%d[%.4g%%,%.4g%%,%.4g%%,%.4g%%]", p->index,
+                 100 * box[0], 100 * box[1], 100 * (box[2] - box[0]), 100 * (box[3] - box[1]));
+}
+
+// Hides the tokens in the selected box, else the token with the map's highest value.
+static void toggle_tokens(struct view *v)
+{
+    const struct map *m = view_map(v);
+    int best = -1;
+    if (v->image.boxed) return toggle_box(v, v->image.box);
+    if (!m) return hint_no_map(v);
+    for (int k = 0; k < m->rows * m->cols; k++)
+        if (!isnan(m->values[k]) && (best < 0 || m->values[k] > m->values[best])) best = k;
+    if (best < 0) return hint_no_map(v);
+    const double wide = (m->area[2] - m->area[0]) / m->cols;
+    const double high = (m->area[3] - m->area[1]) / m->rows;
+    // The middle of the cell: its edges touch other cells.
+    const double x = m->area[0] + (best % m->cols + 0.4) * wide;
+    const double y = m->area[1] + (best / m->cols + 0.4) * high;
+    toggle_box(v, (const double[4]){ x, y, x + 0.2 * wide, y + 0.2 * high });
+}
+
 static unsigned act(struct view *v, const char *action)
 {
     static const struct {
@@ -376,6 +404,8 @@ static unsigned act(struct view *v, const char *action)
         play(v);
     else if (!strcmp(action, "smooth"))
         i->smooth = !i->smooth;
+    else if (!strcmp(action, "hide"))
+        toggle_tokens(v);
     else if (!strcmp(action, "kind"))
         next_kind(v);
     else if (!strcmp(action, "ramp"))
@@ -442,6 +472,10 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     if (button == 1 && on && (view_map(v) || (i->commanding && view_picture(v)))) {
         i->press_x = column;
         i->press_y = line;
+    }
+    if (button == 3 && on) {
+        const double px = (column - a.x + 0.5) / a.width, py = (line - a.y + 0.5) / a.height;
+        toggle_box(v, (const double[4]){ px, py, px + 1e-4, py + 1e-4 });
     }
     if (button == 0 && i->press_x >= 0 && on) select_box(v, column, line);
     if (button != 1) i->press_x = -1;

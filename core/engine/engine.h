@@ -36,6 +36,7 @@ struct err;
 struct event_info;
 struct prompt_cost;
 struct load_progress;
+struct ids;
 struct measure_request;
 struct merge_report;
 struct message;
@@ -219,6 +220,11 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
 int engine_measure_as(struct engine *e, const struct model *model, const struct settings *settings,
                       const struct method_tensors *tensors, const struct measure_request *request,
                       struct results *results, struct err *err);
+
+// Finds the positions of the conversation that request->options.words names (/help positions), in
+// ascending order. The caller releases them, even after a failure.
+int engine_positions(struct engine *e, const struct measure_request *request, struct ids *positions,
+                     struct err *err);
 
 // Makes steering vectors (core/probes/directions.h) with the current settings and methods, but
 // without steering. Conversation and cache are unchanged. *from: the provenance of the compared

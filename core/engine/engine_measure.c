@@ -12,6 +12,7 @@
 #include "core/probes/masks.h"
 #include "core/probes/measure.h"
 #include "core/probes/measure_data.h"
+#include "core/probes/where.h"
 #include "core/tokenizer/tokenizer.h"
 
 // Compares the texts of all tokens.
@@ -113,6 +114,19 @@ int engine_measure(struct engine *e, const struct measure_request *request, stru
     if (!e->model) return err_set(err, "no model is loaded: /load MODEL");
     const struct method_tensors tensors = adapter_tensors(e->adapters.active);
     return engine_measure_as(e, e->model, e->settings, &tensors, request, results, err);
+}
+
+int engine_positions(struct engine *e, const struct measure_request *request, struct ids *positions,
+                     struct err *err)
+{
+    struct measure_request where = *request;
+    struct results r = { 0 };
+    where.probe = &probe_where;
+    const int status = engine_measure(e, &where, &r, err);
+    const struct result_table *t = status == 0 ? results_find(&r, "where") : NULL;
+    for (size_t i = 0; t && i < t->row_count; i++) ids_add(positions, (int32_t)t->rows[i].value[0]);
+    results_release(&r);
+    return status;
 }
 
 int engine_directions(struct engine *e, const struct directions_request *request,

@@ -93,7 +93,8 @@ struct hidden_keys {
 struct seen_keys {
     struct hidden_keys hidden;
     int64_t from;
-    // [N - from][count[i]] indices into k and v, ascending; NULL: all rows see every earlier key
+    // [N - from][count[i]] indices into k and v, ascending; rows may share a list, of which each
+    // sees the first count[i]. NULL: all rows see every earlier key
     const int32_t *const *keys;
     const int64_t *count; // [N - from]
 };

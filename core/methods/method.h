@@ -14,8 +14,8 @@
 //
 // A method that is off adds no hook: the pass is bit-identical and costs nothing.
 //
-// Room core/methods/: methods that change a pass (norm alignment, steering, IRA, pruning, FFN
-// approximation), one file each, and calibration files. Uses model and what it uses.
+// Room core/methods/: methods that change a pass (norm alignment, steering, hidden tokens, IRA,
+// pruning, FFN approximation), one file each, and calibration files. Uses model and what it uses.
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 
@@ -189,8 +189,8 @@ struct methods {
 
 bool method_on(const struct method *method, const struct settings *s);
 // True if the method acts in training. A method with training.by (IRA, pruning) acts while that
-// setting is on; any other method that learns acts while the method itself is on. FFN approximation
-// and steering never act in training.
+// setting is on; any other method that learns acts while the method itself is on. FFN
+// approximation, steering and hidden tokens never act in training.
 bool method_in_training(const struct method *method, const struct settings *s);
 
 // Registers all methods, in the order in which they act, ended by NULL. They must last as long as

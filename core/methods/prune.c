@@ -55,6 +55,9 @@ static void prune_release(void *state)
     p->backend->release(p->embedded.data);
     seen_lists_clear(&p->seen);
     seen_lists_clear(&p->next);
+    free(p->both.keys);
+    free(p->both.count);
+    free(p->both.own);
     free(p->layer);
     free(p->keep);
     free(p->sink_dims);
@@ -340,6 +343,45 @@ static int prune_input(void *state, struct graph *g, struct site_args *args)
 
 // --- by a query ----------------------------------------------------------------------------------
 
+// Copies the keys of list a that list b has, too; both are ascending. Returns their number.
+static int64_t common(const int32_t *a, int64_t n, const int32_t *b, int64_t m, int32_t *to)
+{
+    int64_t count = 0;
+    for (int64_t i = 0, j = 0; i < n; i++) {
+        while (j < m && b[j] < a[i]) j++;
+        if (j < m && b[j] == a[i]) to[count++] = a[i];
+    }
+    return count;
+}
+
+// Restricts rows to the chosen keys, without those that another method hides from them.
+static void see_chosen(struct prune *p, struct site_args *args)
+{
+    const struct seen_keys chosen = { .from = p->seen.from,
+                                      .keys = (const int32_t *const *)p->seen.keys,
+                                      .count = p->seen.count };
+    const struct seen_keys other = args->seen;
+    args->seen = chosen;
+    if (!other.keys) return;
+    const int64_t n = args->q->shape[0], all = args->k->shape[0];
+    const int64_t from = chosen.from < other.from ? chosen.from : other.from;
+    struct both_lists *to = &p->both;
+    to->keys = xreallocarray(to->keys, (size_t)(n - from) + 1, sizeof *to->keys);
+    to->count = xreallocarray(to->count, (size_t)(n - from) + 1, sizeof *to->count);
+    to->own = xreallocarray(to->own, (size_t)((n - chosen.from) * all) + 1, sizeof *to->own);
+    for (int64_t i = from; i < n; i++) {
+        const struct seen_keys *one = i < chosen.from ? &other : &chosen;
+        to->keys[i - from] = one->keys[i - one->from];
+        to->count[i - from] = one->count[i - one->from];
+        if (i < chosen.from || i < other.from) continue;
+        int32_t *list = to->own + (i - chosen.from) * all;
+        to->count[i - from] = common(one->keys[i - one->from], one->count[i - one->from],
+                                     other.keys[i - other.from], other.count[i - other.from], list);
+        to->keys[i - from] = list;
+    }
+    args->seen = (struct seen_keys){ .from = from, .keys = to->keys, .count = to->count };
+}
+
 static int prune_values(void *state, struct graph *g, struct site_args *args)
 {
     struct prune *p = state;
@@ -364,9 +406,7 @@ static int prune_values(void *state, struct graph *g, struct site_args *args)
         p->seen = p->next;
         p->next = (struct seen_lists){ 0 };
     }
-    args->seen = (struct seen_keys){ .from = p->seen.from,
-                                     .keys = (const int32_t *const *)p->seen.keys,
-                                     .count = p->seen.count };
+    if (p->seen.keys) see_chosen(p, args);
     if (stage < 0) return 0;
     // Discards outdated Gram matrices even if nothing is dropped, because the rows may have
     // changed.

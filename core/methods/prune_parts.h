@@ -56,6 +56,13 @@ struct seen_lists {
 
 void seen_lists_clear(struct seen_lists *l);
 
+// The keys that rows see if another method also hides some, until the next layer begins.
+struct both_lists {
+    const int32_t **keys;
+    int64_t *count;
+    int32_t *own; // lists of the rows for which both have chosen
+};
+
 // Writes lists for the rank that computes the next layers (job.split layers).
 void seen_lists_put(struct stage_note *note, const struct seen_lists *l);
 // Reads lists written by seen_lists_put, of at most `most` rows, into *l, which must be empty. Call
@@ -104,6 +111,7 @@ struct prune {
     struct token_grams *grams;    // [stages] for score contribution in dynamic mode; NULL: none yet
     int gram_count;               // number of `grams`
     struct seen_lists seen, next; // dynamic mode: keys that rows see in this layer; in later layers
+    struct both_lists both;
 };
 
 // Returns the stage that prunes after `layer`; -1: none.

@@ -236,10 +236,19 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
     int64_t query = args->k->shape[0] - 1; // index of the query row among the keys
     while (query >= args->past && site_key(args, query) != row) query--;
     if (query < args->past) BUG("pruning without its query row");
+    const struct seen_keys *seen = &args->seen; // without tokens that another method hides
+    const int64_t at = query - args->past;
+    const bool listed = seen->keys && at >= seen->from;
+    const int32_t *list = listed ? seen->keys[at - seen->from] : NULL;
+    const int64_t count = listed ? seen->count[at - seen->from] : query + 1;
     bool *keep = xcalloc((size_t)query + 1, sizeof *keep);
-    int status = choose(p, g, args, stage, query - args->past, NULL, query + 1, true, keep);
-    for (int64_t i = 0; i <= query; i++)
-        if (!keep[i]) p->dropped[site_key(args, i)] = true;
+    int status = choose(p, g, args, stage, at, list, count, true, keep);
+    for (int64_t i = 0, j = 0; i <= query; i++) {
+        const bool chosen = !list || (j < count && list[j] == i);
+        const int64_t of = site_key(args, i);
+        if (chosen ? !keep[j] : p->number[of] >= 0) p->dropped[of] = true;
+        j += chosen;
+    }
     free(keep);
     return status;
 }
@@ -314,8 +323,10 @@ int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args
     p->next.count = xcalloc((size_t)(n - from), sizeof *p->next.count);
     for (int64_t i = from; i < n && status == 0; i++) {
         const int64_t at = i - from;
-        const int32_t *list = p->seen.keys ? p->seen.keys[at] : NULL;
-        const int64_t count = list ? p->seen.count[at] : args->past + i + 1;
+        const struct seen_keys *seen = &args->seen; // chosen earlier, or hidden by another method
+        const bool listed = seen->keys && i >= seen->from;
+        const int32_t *list = listed ? seen->keys[i - seen->from] : NULL;
+        const int64_t count = list ? seen->count[i - seen->from] : args->past + i + 1;
         const bool emit = args->prefill && site_row(args, i) == query;
         bool *keep = xcalloc((size_t)count, sizeof *keep);
         int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);

@@ -70,6 +70,41 @@ static void attend_row(struct graph *g, struct tensor *a, const struct attending
     graph_scratch_end(g, scratch);
 }
 
+// Computes rows i..i+m-1, which see the first keys of one list, in one product.
+static void attend_rows(struct graph *g, struct tensor *a, const struct attending *of,
+                        const struct seen_keys *seen, const struct pass_view *view, int64_t i,
+                        int64_t m)
+{
+    const int32_t *list = seen->keys[i - seen->from];
+    const int64_t *counts = seen->count + i - seen->from;
+    int32_t *rows = xreallocarray(NULL, 3 * (size_t)m + 1, sizeof *rows);
+    int32_t *first = rows + m, *end = first + m;
+    int64_t most = 0;
+    for (int64_t r = 0; r < m; r++) {
+        const struct site_keys keys = seen_keys_from(seen, i + r, view->host_first[i + r]);
+        rows[r] = (int32_t)(i + r);
+        first[r] = (int32_t)(counts[r] - keys.count);
+        end[r] = (int32_t)counts[r];
+        if (counts[r] > most) most = counts[r];
+    }
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *y =
+        op_attention(g, op_gather_rows(g, of->q, rows, m), op_gather_rows(g, of->k, list, most),
+                     op_gather_rows(g, of->v, list, most), graph_upload(g, DTYPE_I32, 1, &m, first),
+                     graph_upload(g, DTYPE_I32, 1, &m, end), of->scale, NULL);
+    put_heads(g, a, rows, y, NULL);
+    graph_scratch_end(g, scratch);
+    free(rows);
+}
+
+// Returns how many rows from row i on share one list of keys.
+static int64_t rows_alike(const struct seen_keys *seen, int64_t i, int64_t n)
+{
+    int64_t m = 1;
+    while (i + m < n && seen->keys[i + m - seen->from] == seen->keys[i - seen->from]) m++;
+    return m;
+}
+
 // The keys that remain visible when seen->hidden applies.
 struct visible {
     const struct seen_keys *seen;
@@ -163,9 +198,13 @@ struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
     const struct attending of = { q, k, v, scale };
-    for (int64_t i = plain; i < n && graph_ok(g); i++) { // rows that see selected keys
+    for (int64_t i = plain, m; i < n && graph_ok(g); i += m) { // rows that see selected keys
         const struct site_keys keys = seen_keys_from(seen, i, view->host_first[i]);
-        attend_row(g, a, &of, i, keys.list, keys.count, NULL, probs);
+        m = probs ? 1 : rows_alike(seen, i, n);
+        if (m == 1)
+            attend_row(g, a, &of, i, keys.list, keys.count, NULL, probs);
+        else
+            attend_rows(g, a, &of, seen, view, i, m);
     }
     if (seen->hidden.rows && a && graph_ok(g)) {
         struct visible w = { .seen = seen,

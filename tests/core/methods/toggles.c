@@ -34,6 +34,8 @@ static const struct {
     { "prune.mode", { "prefill", "dynamic" } },
     { "image.downsample", { "0.5", "0.25", "1" } },
     { "chat.template", { "plain", "auto" } },
+    { "hide.tokens", { "3,9-12", "5", "4,9-40", "none" } },
+    { "hide.layers", { "0-1", "2", "0%-100%" } },
     { "steer.vectors", { steered[0], steered[1], "none" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };

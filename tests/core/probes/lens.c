@@ -187,7 +187,7 @@ static void texts_of_a_corpus_are_separate(void **state)
         for (int k = 0; k < cells; k++) {
             const double x = (double)r[0].maps[0].values[k], y = (double)r[1].maps[0].values[k];
             near(&g, "both", (double)r[2].maps[0].values[k], fmax(x, y), 1e-5);
-            near(&g, "in another order", (double)r[3].maps[0].values[k], fmax(x, y), 1e-5);
+            near(&g, "in a different order", (double)r[3].maps[0].values[k], fmax(x, y), 1e-5);
         }
         assert_non_null(results_find(&r[2], "lens.texts"));
         for (int i = 0; i < 4; i++) results_release(&r[i]);
