@@ -1,8 +1,8 @@
 // core/graph/replay.h -- records a repeated step once on the device and replays it.
 //
-//   if (!replay_again(&r, b, key)) ... compute it op by op ...   // the first time
-//   if (!r.recording) record it: ops on memory of r.arena        // the second time
-//   b->upload(r.in->data, ...); b->recorder->play(r.recording);            // from then on
+//   if (!replay_again(&r, b, key)) ... compute it op by op ...    // the first time
+//   if (!r.recording) record it: ops on memory of r.arena         // the second time
+//   b->upload(r.in->data, ...); b->recorder->play(r.recording);   // from then on
 //
 // The key hashes everything that the ops' arguments depend on; a different key discards the
 // recording.

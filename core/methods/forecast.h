@@ -3,9 +3,9 @@
 //   struct prompt_cost f;
 //   if (methods_forecast(&env, text_tokens, visual_tokens, &f, &err) == 0) ... f.flops, f.visual
 //
-// The probe `flops` counts the operations of a real pass. A forecast derives them from the settings
-// and omits the methods' own operations, which are few, and the pairs of visual tokens that see
-// later ones of their picture (Gemma 3).
+// The probe `flops` counts the operations of a real pass. A forecast derives them from the
+// settings. It omits the methods' own operations, which are few, and takes attention to be causal:
+// keys that a method hides count as seen, later visual tokens of the same picture (Gemma) do not.
 #ifndef CORE_METHODS_FORECAST_H
 #define CORE_METHODS_FORECAST_H
 

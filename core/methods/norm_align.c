@@ -128,7 +128,7 @@ static int norm_start(void **state, const struct method_env *env, struct err *er
         n->gain = (struct tensor){ .dtype = DTYPE_F32, .rank = 1, .shape = { width } };
         n->bias = n->gain;
     }
-    model_pass(m, true); // before weights are read; true: norm alignment acts on pictures only
+    model_pass(m, true); // weights are read below; true: norm alignment serves pictures
     // Without an embedding table, this process has only later layers (core/stages/stages.h) and
     // aligns nothing.
     const struct tensor *table = &m->decoder.embed;

@@ -245,7 +245,7 @@ int prune_forecast(const struct method_env *env, struct forecast_rows *rows, str
     const int64_t visual = (int64_t)rows[0].visual;
     const bool dynamic = settings_is(env->settings, "prune.mode", "dynamic");
     if (prune_names_tokens(prune_kind_of(env->settings)))
-        return err_set(err, "prune.score %s keeps tokens that depend on the picture",
+        return err_set(err, "prune.score %s: only a pass knows how many tokens it keeps",
                        settings_text(env->settings, "prune.score"));
     int *layer = xcalloc((size_t)layers, sizeof *layer);
     size_t shares;

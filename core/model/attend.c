@@ -277,7 +277,7 @@ struct tensor *attend_contribution(struct graph *g, const struct linear *o, stru
         m = n - i < ROWS ? n - i : ROWS;
         struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *rows = graph_upload(g, DTYPE_I32, 1, &m, index + i);
-        struct tensor *x = graph_new2(g, DTYPE_F32, m, width); // [m, H*d]
+        struct tensor *x = graph_new2(g, DTYPE_F32, m, width); // [m, H*dv]
         struct tensor *flat = graph_view(g, probs, 2, (int64_t[]){ heads, keys });
         if (x && rows && flat)
             x = op_done(g, "contribution", g->backend->weigh_values(x, flat, v, rows), x);

@@ -1,8 +1,8 @@
 // core/model/companions.c -- describes the files missing beside the weights, and their
 // replacements.
 //
-// A folder saved by model.save_pretrained alone has no tokenizer or processor files. transformers
-// refuses to load it; vlmsh loads it, with a notice of each replacement.
+// A folder without a chat template, preprocessor_config.json or tokenizer_config.json loads, with a
+// notice of each replacement. Only the tokenizer itself cannot be replaced.
 #include "core/model/companions.h"
 
 #include <stdio.h>

@@ -84,9 +84,9 @@ static const struct key rope_keys[] = {
 };
 
 // Keys that ask for head norms: refused for attention kinds without them.
-static const struct key plain_keys[] = { { "use_qk_norm", NOTHING, 0 },
-                                         { "qk_norm", NOTHING, 0 },
-                                         { "qk_layernorm", NOTHING, 0 } };
+static const struct key head_norm_keys[] = { { "use_qk_norm", NOTHING, 0 },
+                                             { "qk_norm", NOTHING, 0 },
+                                             { "qk_layernorm", NOTHING, 0 } };
 
 static const struct key vision_keys[] = {
     { "use_moe", NOTHING, 0 },
@@ -178,7 +178,7 @@ static int check_text(const struct section *p, const struct decoder_config *d, s
 {
     const struct attention_traits traits = decoder_traits(d);
     if (check(p, text_keys, COUNT(text_keys), err) < 0 ||
-        (!traits.head_norms && check(p, plain_keys, COUNT(plain_keys), err) < 0) ||
+        (!traits.head_norms && check(p, head_norm_keys, COUNT(head_norm_keys), err) < 0) ||
         check_score_scale(p, d, err) < 0 || check_layers(p, err) < 0)
         return -1;
     // Gemma's key; "hidden_act" is read elsewhere.

@@ -3,8 +3,8 @@
 // is C^2 = a^T G_i a.
 //
 //   struct grams s = { 0 };
-//   if (grams_add(&s, g, &layer->o, v, heads) < 0) ...       // v [P,Hkv,d]
-//   c = grams_contribution(&s, key, a);                        // a [H]
+//   if (grams_add(&s, g, attention_output(w), v, heads) < 0) ...   // v [P,Hkv,d]
+//   c = grams_contribution(&s, key, a);                               // a [H]
 //   grams_release(&s);
 #ifndef CORE_MODEL_GRAM_H
 #define CORE_MODEL_GRAM_H

@@ -79,7 +79,7 @@ enum dtype kv_dtype(const struct backend *b, const struct settings *s);
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
 // Sets the row shape of an empty layer.
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);
-// Gives an empty layer that shares keys and values tables of its own, or frees them.
+// Switches a layer that shares keys and values to tables of its own, still empty, or back.
 void kv_layer_set_apart(struct kv *kv, int layer, bool apart);
 // Reserves memory for `rows` rows in a layer, or in each layer of this process. -1 when memory is
 // short; existing rows stay.

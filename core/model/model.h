@@ -34,9 +34,9 @@ struct model {
     struct tokenizer *tokenizer;
     struct chat_template *template; // the folder's own; NULL: `layout` replaces it
     char *template_problem;         // why the folder's template cannot be rendered; else NULL
-    const struct layout *layout;    // built-in layout that config.json names, else the one that
-                                    // matches the template or tokenizer
-    struct thinking_list thinking;  // marks around the reasoning in answers
+    const struct layout *layout; // built-in layout: named by config.json, matching the template or
+                                 // tokenizer, or usual_layout
+    struct thinking_list thinking; // marks around the reasoning in answers
     struct decoder decoder;
     struct vision vision; // config.layers 0: text only
     struct projector projector;

@@ -26,8 +26,8 @@ struct batch {
 };
 
 // Returns how many conversations a pass may have; 1 if methods or probes listen, if the layers are
-// on a GPU or in several processes, or if a layer's attention kind has no segments (latent
-// attention).
+// on a GPU or in several processes, or if a layer's attention kind cannot
+// (attention_traits.segments).
 int batch_most(const struct conversation *c, const struct hooks *hooks);
 // Computes all pictures and the common prefix of s[count]: at most `most` rows, and never the last
 // row of a sequence. Reserves memory for `further` rows of each sequence. -1: b->graph has the

@@ -2,8 +2,8 @@
 // cache, states of methods.
 //
 // Easy to get wrong: the cache must always match c->cached, even after a failure or Ctrl-C in the
-// middle of a pass. A failed pass may leave rows beyond c->cached in some layers; conversation_trim
-// (called by conversation_reuse) removes them.
+// middle of a pass. A cancelled pass may leave rows beyond c->cached; conversation_trim (called by
+// conversation_reuse) removes them.
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ void conversation_stale(struct conversation *c, enum setting_stale stale)
 {
     int64_t tokens = 0;
     if (stale < STALE_SEEN) return;
-    if (stale == STALE_SEEN) // methods do not affect rows before the first visual one
+    if (stale == STALE_SEEN) // such a setting affects no row before the first visual one
         while (tokens < c->cached.n && c->cached.picture[tokens] < 0) tokens++;
     trim_whole(c, tokens);
     if (stale != STALE_VISUAL) return;

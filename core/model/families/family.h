@@ -126,7 +126,8 @@ struct family {
     // How pictures become visual tokens; NULL: text only.
     const struct picture_kind *pictures;
     // Keys of preprocessor_config.json that it reads, and prefixes of "image_processor_type", both
-    // NULL-terminated; the encoder's lists (vision.h), if any, replace them. NULL: text only.
+    // NULL-terminated; the encoder's lists (vision.h), if any, replace them. NULL: text only, or
+    // every encoder has lists.
     const char *const *picture_keys, *const *picture_processors;
     // Name of the row of box_styles[] (core/picture/boxes.h) that describes how the model writes
     // boxes; NULL: not known.
