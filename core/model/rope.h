@@ -56,17 +56,17 @@ enum { ROPE_DIVISORS = 256 };
 struct rope_config {
     const struct rotary_kind *rotary;
     const struct rope_scaling *scaling; // NULL: none
-    int64_t dim;                        // rotated elements per head, set by the attention kind
-    int64_t first;                      // index of a head's first rotated element
-    double share; // rotated share of dim; below 1 only for kinds that allow it
+    int64_t dim;   // elements of a head that have angles; set by the attention kind
+    int64_t first; // index of the first of them
+    double share; // rotated share of dim (other angles are 0); below 1 only for kinds that allow it
     double theta;
     int64_t section[3]; // multimodal: pairs of each position
     double factor;      // linear, llama3, yarn, proportional
     double turning;     // proportional: share of the pairs that rotate
     double low_freq_factor, high_freq_factor, original_positions; // llama3; yarn: only the last
-    double beta_fast, beta_slow, all_share;                       // yarn
-    bool fractional;  // yarn: its two bounds are not rounded to pairs
-    double amplitude; // factor of cos and sin of rotated elements; 0 means 1
+    double beta_fast, beta_slow, all_share; // yarn; all_share: "mscale_all_dim"
+    bool fractional;                        // yarn: its two bounds are not rounded to pairs
+    double amplitude;                       // factor of cos and sin of rotated elements; 0 means 1
     // Ministral 3: queries at position p are multiplied by 1 + query_beta ln(1 + floor(p / o)), o
     // the original context length; 0: they are not.
     double query_beta;

@@ -29,6 +29,7 @@ struct tensor *op_lora(struct graph *g, struct tensor *y, struct tensor *x,
                        const struct lora_sides *w, bool read);
 // Gathers the rows ids[n] (a host array) of table[V,D]: [n,D]. An id outside 0..V-1 is an error.
 struct tensor *op_embedding(struct graph *g, struct tensor *table, const int32_t *ids, int64_t n);
+// Normalise x over the last dimension; gain and bias are [D].
 struct tensor *op_rmsnorm(struct graph *g, struct tensor *x, struct tensor *gain, float eps);
 // Like op_rmsnorm, without a gain.
 struct tensor *op_rmsnorm_plain(struct graph *g, struct tensor *x, float eps);
@@ -79,9 +80,11 @@ struct tensor *op_add_rows(struct graph *g, struct tensor *a, int64_t from, stru
 struct tensor *op_scale(struct graph *g, struct tensor *x, float value);
 // Multiplies each row of x[N,D] by w[D] (f32).
 struct tensor *op_scale_columns(struct graph *g, struct tensor *x, struct tensor *w);
+// Computes the softmax of scale * x over the last dimension.
 struct tensor *op_softmax(struct graph *g, struct tensor *x, float scale);
+// Gathers the rows index[n] (a host array) of x, in x's dtype.
 struct tensor *op_gather_rows(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
-// Gathers rows as f32 (a cache may be rounded or quantised).
+// Like op_gather_rows, but as f32 (a cache may be bf16).
 struct tensor *op_gather_floats(struct graph *g, struct tensor *x, const int32_t *index, int64_t n);
 // Blends rows: row i of [n,D] is the sum over k of weight[i*most+k] times row index[i*most+k] of
 // x[N,D]. index and weight are host arrays; the weights are constants.
@@ -115,6 +118,7 @@ struct tensor *op_add_weighted_rows(struct graph *g, struct tensor *into, struct
                                     const int32_t *index, struct tensor *weight);
 // Cuts pixels[C,H,W] into patches [S, C*patch*patch].
 struct tensor *op_patches(struct graph *g, struct tensor *pixels, int64_t patch);
+// Copies x as f32.
 struct tensor *op_widen(struct graph *g, struct tensor *x);
 // Copies x into rows [from, ...) of `into`, under the conditions of op_scatter_rows. 0 or -1.
 int op_copy_rows_into(struct graph *g, struct tensor *into, int64_t from, struct tensor *x);
