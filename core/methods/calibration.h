@@ -109,7 +109,7 @@ struct calibration_kind {
     const char *prefix; // prefix of its tensors: "ffn."
     const char *help;   // one sentence
     // Tensors of the file, each list ended by a row without a name: the f32 results, the first of
-    // which gives L and D, then the doubles that they are computed from.
+    // which gives L and, if it is [L,D], also D; then the doubles that they are computed from.
     const struct calibration_tensor *results, *sums;
     const char *former;          // a tensor of earlier versions, whose sums cannot be merged
     const struct site *sites[4]; // sites where a pass over a prompt calls take; ended by NULL

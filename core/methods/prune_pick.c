@@ -27,7 +27,7 @@ int64_t prune_stage_count(const struct prune *p, int stage)
 }
 
 const struct site SITE_SCORE[1] = { { "SCORE", HAS_ROWS, MAY_NOT,
-                                      "[S] score of the visual tokens alive in `layer`" } };
+                                      "[S] scores of the visual tokens that remain in `layer`" } };
 const struct site SITE_KEPT[1] = {
     { "KEPT", HAS_ROWS, MAY_NOT,
       "[k] i32 visual tokens kept after `layer`, counted among all visual tokens" }
@@ -258,11 +258,11 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     if (p->blind) return 0;
-    // The remaining visual tokens: their rows in `from` and in the sequence, and their numbers.
     const bool all = stage == 0 && args->kv;
     struct tensor *from = all ? &p->residual : args->x; // h after the layer
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     const int64_t query = sequence_query(site_sequence(args)), most = prune_stage_count(p, stage);
+    // The remaining visual tokens: their rows in `from` and in the sequence, and their numbers.
     int32_t *index = xreallocarray(NULL, 3 * (size_t)n + 1, sizeof *index);
     int32_t *row = index + n, *number = row + n;
     struct prune_view view = { .number = number, .sequence = site_sequence(args) };
