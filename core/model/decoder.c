@@ -136,7 +136,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
         h = site_drop_rows(g, SITE_INPUT, pass_site(p, -1, h), &p); // [n, D] = h[0]
     if (d->config.layer_input && p && h) p = pass_with_inputs(g, d, p, h);
 
-    // The layers. A tape keeps only each layer's input; the backward pass recomputes the layer.
+    // The layers.
     for (int l = first; l < end && p && !graph_stop(g); l++) {
         struct layer layer = {
             .pass = p, .number = l, .w = &d->layer[l], .cache = kv ? &kv->layer[l] : NULL

@@ -72,7 +72,7 @@ struct tensor *layer_output(struct graph *g, const struct layer *layer, struct t
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
         m = layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
-        struct tensor *x = graph_rows(g, a, i, m); // [m, H*d]
+        struct tensor *x = graph_rows(g, a, i, m); // [m, H*dv]
         struct tensor *sum = fused_add(g, graph_rows(g, h, i, m), x, o, &after);
         if (!sum) {
             struct tensor *y = linear_forward(g, x, o);                      // [m, D]
@@ -162,7 +162,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
         op_copy_rows_into(g, layer->shared.v, 0, all.v);
     }
 
-    // a [n, H, d] = softmax(q k^T scale) v; the probabilities [H, n, P] only for listeners.
+    // a [n, H, dv] = softmax(q k^T scale) v; the probabilities [H, n, P] only for listeners.
     const bool wanted = all.q && hooks_wanted(g, SITE_ATTN, layer->number);
     const bool heads = hooks_wanted(g, SITE_HEADS, layer->number);
     struct tensor *probs = wanted ? graph_new3(g, DTYPE_F32, c->heads, n, p->keys) : NULL;
@@ -189,7 +189,7 @@ static struct tensor *attention_sublayer(struct graph *g, const struct layer *la
     if (heads && a) site_run(g, SITE_HEADS, layer_site(layer, a));
 
     // h += after(o(a))
-    if (a) a = graph_view(g, a, 2, (int64_t[]){ n, a->shape[1] * a->shape[2] }); // [n, H*d]
+    if (a) a = graph_view(g, a, 2, (int64_t[]){ n, a->shape[1] * a->shape[2] }); // [n, H*dv]
     return layer_output(g, layer, h, a);
 }
 

@@ -143,7 +143,7 @@ int64_t layer_rows(const struct graph *g, int64_t n, int64_t from);
 struct tensor *layer_rmsnorm(struct graph *g, const struct layer *layer, const struct tensor *gain,
                              struct tensor *x);
 
-// Computes h [n, D] += after(o(a)), where o is attention's last weight and a is [n, H*d].
+// Computes h [n, D] += after(o(a)), where o is attention's last weight and a is [n, H*dv].
 struct tensor *layer_output(struct graph *g, const struct layer *layer, struct tensor *h,
                             struct tensor *a);
 

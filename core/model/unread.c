@@ -36,7 +36,7 @@ char *unread_join(const char *name)
 
 // --- counting ------------------------------------------------------------------------------------
 
-// Tensors grouped by name, with "*" for layer numbers.
+// Tensors grouped by their names with "*" for numbers (pattern_of).
 struct report {
     int64_t tensors, listed;
     int count;

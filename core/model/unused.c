@@ -13,8 +13,8 @@ static bool is_off(const cJSON *value)
     return !json_is_on(value) || (cJSON_IsString(value) && !*value->valuestring);
 }
 
-// Appends "KEY VALUE", after a comma if *b is not empty; a list or object is left out, a long
-// string cut.
+// Appends "KEY VALUE", or only "KEY" if the value is a list or object, after a comma if *b is not
+// empty; cuts long strings.
 static void put(struct buf *b, const cJSON *value)
 {
     buf_printf(b, "%s%.60s", b->length ? ", " : "", value->string);
