@@ -7,7 +7,7 @@
 // head the rows of its H/Hkv query heads, then of the key, then of the value.
 //
 // attention_gated (Qwen3.5) is attention_normed with gates: Wq has for each head the rows of the
-// query, then those of the gate, and the output of a head is multiplied by sigmoid(gate)  (Qiu et
+// query, then those of the gate, and the output of a head is multiplied by sigmoid(gate) (Qiu et
 // al. 2025, arXiv 2505.06708). It also reads the config of the decoder's recurrent layers
 // (attention_delta.c).
 //
