@@ -62,10 +62,10 @@ struct vision_config {
 // Weights of a block; steps without bound weights are not computed.
 struct vision_layer {
     struct norm norm1, norm2;
-    struct linear q, k, v;        // [Dv,Dv], or
+    struct linear q, k, v;        // [Dv,Dv] (Gemma 4: [heads*d,Dv]), or
     struct linear qkv;            // [3*Dv,Dv]: q, k and v as one
     struct norm q_norm, k_norm;   // [Dv], over all heads together; Gemma 4: [d], of each head
-    struct linear out;            // [Dv,Dv]
+    struct linear out;            // [Dv,Dv] (Gemma 4: [Dv,heads*d])
     struct linear fc1, fc2;       // [ffn,Dv] [Dv,ffn] with GELU, or
     struct linear gate, up, down; // [ffn,Dv] [ffn,Dv] [Dv,ffn]: gated by silu, Gemma 4's by gelu
     struct tensor scale1, scale2; // [Dv] layer scale of both sublayers

@@ -3,7 +3,8 @@
 // queries and keys.
 //
 //   tiles [T,3,H,W] -> patches -> linear -> class token in front -> + positions -> blocks
-//   features: without the class token, 2 x 2 patches of a tile joined to one row [S, 4*Dv]
+//   features: without the class token, merge x merge patches of a tile joined to one row
+//             [S, merge*merge*Dv]
 //
 // Files have one of two layouts: that of transformers (internvl_vision) or that of the authors'
 // code (called intern_vit_6b at every size).
