@@ -248,8 +248,8 @@ static const struct option_row rows[] = {
     { "--model", "M,...", "measures with each of these models, under each of the conditions",
       OPTION_NAMES, AT(models) },
     { "--checkpoints", "RUN",
-      "measures the model before the training run RUN and at each checkpoint whose weights were "
-      "kept (train.keep)",
+      "measures the model before the training run RUN (step 0; left out if a setting needs trained "
+      "parameters) and at each checkpoint whose weights were kept (train.keep)",
       OPTION_TEXT, AT(run) },
     { "--seeds", "N,...",
       "repeats each condition that has {seed} in a setting once per seed; shows means, with "

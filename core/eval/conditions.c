@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/adapter/adapter.h"
+#include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/engine/engine.h"
 #include "core/eval/grid.h"
@@ -203,18 +204,37 @@ static void unload(struct engine *e, size_t before)
         ;
 }
 
-int conditions_measure(struct engine *e, const struct score_plan *rows,
+// Returns the rows without those before training (step 0) whose settings need what training has
+// made, such as ira.on. The rows are borrowed; free the list.
+static struct score_plan leave_out_untrained(struct engine *e, const struct score_plan *rows,
+                                             const struct proposal *base)
+{
+    struct score_plan kept = { .rows = xcalloc(rows->row_count + 1, sizeof *kept.rows) };
+    for (size_t i = 0; i < rows->row_count; i++) {
+        struct score_row *row = &rows->rows[i];
+        const struct score_plan one = { .rows = row, .row_count = 1 };
+        struct settings *made = NULL;
+        struct names ignored = { 0 };
+        struct err why;
+        if (row->step || rows->row_count == 1 ||
+            score_plan_settings(&one, base, &made, &ignored, &why) == 0)
+            kept.rows[kept.row_count++] = *row;
+        else
+            sinks_notice(engine_sinks(e), "left out, before training: %s", why.text);
+        settings_free(made);
+        names_release(&ignored);
+    }
+    return kept;
+}
+
+int conditions_measure(struct engine *e, const struct score_plan *all,
                        const struct measure_request *request, struct results *results,
                        struct err *err)
 {
     static const struct grid_plan plan = { .run = measure_row };
-    const size_t count = rows->row_count, before = engine_adapters(e)->count;
-    struct measured_conditions c = { .rows = rows, .request = request };
-    struct settings **made = xcalloc(count + 1, sizeof *made);
+    const size_t before = engine_adapters(e)->count;
     struct names notices = { 0 };
     struct grid g = grid_of_engine(e);
-    g.self = &c;
-    c.row = xcalloc(count + 1, sizeof *c.row);
     const struct proposal base = {
         .from = engine_settings(e),
         .all = true,
@@ -223,11 +243,17 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
                  .backend = engine_backend(e),
                  .adapters = (struct adapters *)(uintptr_t)engine_adapters(e) },
     };
-    int status = score_plan_settings(rows, &base, made, &notices, err);
+    struct score_plan rows = leave_out_untrained(e, all, &base);
+    const size_t count = rows.row_count;
+    struct measured_conditions c = { .rows = &rows, .request = request };
+    struct settings **made = xcalloc(count + 1, sizeof *made);
+    g.self = &c;
+    c.row = xcalloc(count + 1, sizeof *c.row);
+    int status = score_plan_settings(&rows, &base, made, &notices, err);
     for (size_t i = 0; i < notices.count; i++) sinks_notice(engine_sinks(e), "%s", notices.list[i]);
     for (size_t i = 0; i < count; i++) {
         if (status == 0)
-            grid_add(&g, rows->rows[i].name, settings_copy(made[i]))->model = rows->rows[i].model;
+            grid_add(&g, rows.rows[i].name, settings_copy(made[i]))->model = rows.rows[i].model;
         settings_free(made[i]);
     }
     if (status == 0) status = grid_run(&g, &plan, err);
@@ -244,5 +270,6 @@ int conditions_measure(struct engine *e, const struct score_plan *rows,
     names_release(&notices);
     free(c.row);
     free(made);
+    free(rows.rows);
     return status;
 }
