@@ -126,6 +126,9 @@ static int read_line(struct asking *a, int argc, char **argv, struct err *err)
     second = argc - bar - 1;
     if (read_side(a, 1, &second, argv + bar + 1, err) < 0) return -1;
     const int used = bar + 1 + second;
+    if (used < argc && !strcmp(argv[used], "|"))
+        return err_set(err, "/compare has two sides: measurements (/norms A | B | C) and plans "
+                            "(/eval --sets DIR OUT --settings \"A | B | C\") take more");
     return read_question(a, argc - used, argv + used, err);
 }
 

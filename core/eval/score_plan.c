@@ -346,6 +346,19 @@ static bool has_row(const struct score_plan *p, const char *name)
     return false;
 }
 
+// Fails with the names of the rows; `line`: the plan's line that names a missing one.
+static int lacks_row(const struct score_plan *p, const char *line, const char *name,
+                     struct err *err)
+{
+    struct buf rows = { 0 };
+    for (size_t i = 0; i < p->row_count; i++)
+        buf_printf(&rows, "%s'%s'", i ? "; " : "", p->rows[i].name);
+    err_set(err, "%s: there is no row '%s'; the rows are %s", line, name,
+            rows.data ? rows.data : "none");
+    buf_release(&rows);
+    return -1;
+}
+
 // Replaces the row run->row (every row if "") with several rows: the unchanged row as step 0,
 // before training; then, for each checkpoint, the row with that checkpoint and run->words.
 static int multiply_checkpoints(struct score_plan *p, const struct run *run, struct err *err)
@@ -353,7 +366,7 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
     struct score_plan to = { 0 };
     size_t count;
     if (*run->row && !has_row(p, run->row))
-        return err_set(err, "checkpoints: there is no row '%s'", run->row);
+        return lacks_row(p, "checkpoints", run->row, err);
     int64_t *steps = list_steps(run->folder, &count);
     if (check_rows(p, count + 1, err) < 0) {
         free(steps);
@@ -445,7 +458,7 @@ static int check_compares(const struct score_plan *p, struct err *err)
     for (size_t i = 0; i < p->compare_count; i++) {
         const struct score_compare *c = &p->compares[i];
         const char *missing = !has_row(p, c->from) ? c->from : !has_row(p, c->to) ? c->to : NULL;
-        if (missing) return err_set(err, "compare: there is no row '%s'", missing);
+        if (missing) return lacks_row(p, "compare", missing, err);
     }
     return 0;
 }

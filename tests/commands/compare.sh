@@ -62,6 +62,8 @@ session "refused" $llava <<E
 error: side B: prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back
 > /compare off
 error: write two sets of settings separated by |: /compare off | prune.score=contribution
+> /compare off | now | prune.keep=0.5 --data x
+error: /compare has two sides: measurements (/norms A | B | C) and plans (/eval --sets DIR OUT --settings "A | B | C") take more
 > /compare off | now
 error: no question has been asked yet: add one after the settings
 > /compare off | prune.layer=9 Hi

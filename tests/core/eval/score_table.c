@@ -239,8 +239,8 @@ static void plans_are_multiplied(void **state)
     score_plan_release(&p);
     free(text);
     static const char *const unknown[][2] = {
-        { "compare a | b", "compare: there is no row 'a'" },
-        { "row a: off\ncheckpoints A: run", "checkpoints: there is no row 'A'" },
+        { "compare a | b", "compare: there is no row 'a'; the rows are " },
+        { "row a: off\ncheckpoints A: run", "checkpoints: there is no row 'A'; the rows are 'a'" },
         { "row a: off\nseeds 1 2", "seeds: no row contains {seed}" },
         { "row a: model=own\nmodel x: m/x", "model x is unused: every row names its own model" },
     };
