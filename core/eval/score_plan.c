@@ -365,8 +365,7 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
 {
     struct score_plan to = { 0 };
     size_t count;
-    if (*run->row && !has_row(p, run->row))
-        return lacks_row(p, "checkpoints", run->row, err);
+    if (*run->row && !has_row(p, run->row)) return lacks_row(p, "checkpoints", run->row, err);
     int64_t *steps = list_steps(run->folder, &count);
     if (check_rows(p, count + 1, err) < 0) {
         free(steps);

@@ -353,6 +353,7 @@ static void report_warning(void *self, const char *text)
 {
     const struct sft *t = self;
     job_log(t->job, "%s", text);
+    job_result(t->job, "warning", "%s", text);
 }
 
 // A step: samples -> losses and gradients -> clipping, AdamW -> metrics -> validation, checkpoint.
@@ -609,6 +610,7 @@ static char *outcome(const struct job_end *end)
         const char *value = job_end_value(end, skipped[i]);
         if (value) buf_printf(&b, "; %s: %s", skipped[i], value);
     }
+    if (job_end_value(end, "warning")) buf_printf(&b, "; %s", job_end_value(end, "warning"));
     if (job_end_value(end, "data")) buf_printf(&b, "; %s", job_end_value(end, "data"));
     return buf_take(&b);
 }

@@ -113,10 +113,11 @@ check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="redunda
 check_has "no checkpoints" 'select(.event=="error").message' "'$work' has no checkpoints with weights"
 
 # Where a setting needs trained parameters, the model before training is left out.
-lines "/load $llava" "/set job.nice 0" "/set train.steps 1" "/set train.keep 1" "/set train.ira on" "/set ira.layers 1" "/set train.method layernorm" \
+lines "/load $llava" "/set job.nice 0" "/set train.steps 2" "/set train.keep 1" "/set train.lr 0" "/set ira.warmup 0" "/set train.ira on" "/set ira.layers 1" "/set train.method layernorm" \
     "/train $work/data.jsonl $work/kl" /wait "/reset train.ira" "/kl ira.on=on --checkpoints $work/kl --data $work/data.jsonl --limit 1"
-check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="kl").rows)[0] | map(.[0]) | unique | join(" ")' "ira.on=on, step 1"
+check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="kl").rows)[0] | map(.[0]) | unique | join(" ")' "ira.on=on, step 2"
 check_has "left out" 'select(.event=="notice").text' "left out, before training: row ira.on=on, step 0: ira.on needs trained parameters"
+check_has "the outcome warns" 'select(.event=="notice").text' "; IRA has collapsed: after the warm-up"
 
 # A notice before the first step names parts that PEFT cannot read.
 tail -n 5 "$work/data.jsonl" >"$work/said.jsonl"
