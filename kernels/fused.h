@@ -128,6 +128,7 @@ struct fused_experts {
     float eps;
     const struct tensor *router, *bias;      // [E,D], f32 [E] or NULL
     struct fused_gated shared;               // gate NULL: no shared expert
+    const struct tensor *shared_gate;        // [1,D] w: sigmoid(w x) multiplies shared(x); or NULL
     const struct fused_gated *expert;        // [E]
     int64_t count, groups, groups_per_token; // count at most 32
     bool normalise;

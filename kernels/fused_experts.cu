@@ -19,8 +19,9 @@ static constexpr int MOST = 384, CHOSEN_MOST = WARP;
 struct choice {
     const float *logits, *bias; // [E]; bias null: scores are a softmax
     int32_t *index;             // [count]
-    float *weight;              // [count]
+    float *weight;              // [count + 1], the last: factor of the shared expert
     int experts, count, groups, groups_per_token;
+    bool gated; // logits[E] is the logit of the shared expert's gate
     bool normalise;
     float scale;
 };
@@ -117,6 +118,7 @@ static __global__ void choose_kernel(const struct choice c)
         for (int i = lane; i < c.experts; i += WARP) sum += weigh(c.logits[i]);
         by = warp_sum(sum);
     }
+    if (lane == 0) c.weight[c.count] = c.gated ? sigmoid(c.logits[c.experts]) : 1;
     if (lane >= c.count) return;
     c.index[lane] = mine;
     c.weight[lane] = s / by * c.scale;
@@ -188,7 +190,7 @@ struct down_call {
     const void *down; // weight of the shared expert
     int64_t common, width;
     const int32_t *index;
-    const float *weight; // [slots]
+    const float *weight; // [slots + 1], the last: factor of the shared expert
     int64_t slots;
     struct table downs;
 };
@@ -206,7 +208,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
                   one = whole_steps<T>(p.width);
     cuda_let_next_start();
     cuda_wait_previous();
-    stage_some<T>(x, p.x, p.common, 1);
+    stage_some<T>(x, p.x, p.common, p.weight[p.slots]);
     for (int64_t s = 0; s < p.slots; s++)
         stage_some<T>(x + wide + s * one, p.x + p.common + s * p.width, p.width, p.weight[s]);
     __syncthreads();
@@ -294,15 +296,18 @@ static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct
     return true;
 }
 
-// Computes the router's logits for row x and chooses its experts.
+// Computes the logits of the router and of the shared expert's gate for row x; chooses its experts.
 static int route(const struct fused_experts *p, const float *x, float *logits,
                  const struct choice *choice)
 {
     const struct fused_linear router_of = { p->router, nullptr, 0, 0, 0 };
-    struct few_rows router = few_rows_of(x, 1, p->h->shape[1], 1, FEW_ROWS_STORE);
+    const struct fused_linear gate_of = { p->shared_gate, nullptr, 0, 0, 0 };
+    struct few_rows router =
+        few_rows_of(x, 1, p->h->shape[1], p->shared_gate ? 2 : 1, FEW_ROWS_STORE);
     router.gain = floats(p->gain);
     router.eps = p->eps;
     router.part[0] = fused_part(&router_of, logits, p->router->shape[0]);
+    if (p->shared_gate) router.part[1] = fused_part(&gate_of, logits + p->router->shape[0], 1);
     const int status = few_rows_product(&router);
     return status ? status : LAUNCH_EARLY(choose_kernel, (size_t)1, WARP, 0, *choice);
 }
@@ -327,11 +332,11 @@ int fused_experts_cuda(const struct fused_experts *p)
         !fill_tables(p, &u, &d))
         return FUSED_NOT;
     char *scratch = static_cast<char *>(cuda_scratch(
-        (size_t)(experts + 2 * p->count + common + p->count * width) * sizeof(float) + 1024));
+        (size_t)(experts + 2 * p->count + 2 + common + p->count * width) * sizeof(float) + 1024));
     if (!scratch) return -1;
-    float *logits = scratch_take<float>(&scratch, experts);
+    float *logits = scratch_take<float>(&scratch, experts + 1);
     int32_t *index = scratch_take<int32_t>(&scratch, p->count);
-    float *weight = scratch_take<float>(&scratch, p->count);
+    float *weight = scratch_take<float>(&scratch, p->count + 1);
     u.gain = floats(p->gain), u.eps = p->eps, u.k = d.rows = p->h->shape[1];
     u.gate = common ? p->shared.gate->data : nullptr;
     u.up = common ? p->shared.up->data : nullptr;
@@ -343,7 +348,8 @@ int fused_experts_cuda(const struct fused_experts *p)
                                    index,          weight,
                                    (int)experts,   (int)p->count,
                                    (int)p->groups, (int)p->groups_per_token,
-                                   p->normalise,   p->scale };
+                                   p->shared_gate, p->normalise,
+                                   p->scale };
     int status = 0;
     for (int64_t i = 0; i < p->h->shape[0] && !status; i++)
         status = row(p, i, &u, &d, &choice, logits);

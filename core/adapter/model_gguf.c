@@ -117,6 +117,8 @@ static int put_qwen(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".expert_count", x->count);
     gguf_writer_u32(e->out, ".expert_used_count", x->per_token);
     gguf_writer_u32(e->out, ".expert_feed_forward_length", x->width);
+    if (x->shared_width)
+        gguf_writer_u32(e->out, ".expert_shared_feed_forward_length", x->shared_width);
     return 0;
 }
 
@@ -418,6 +420,9 @@ static void add_weight(struct export *e, const struct weight *w)
         add_delta(e, plain, w);
     else if (strstr(plain, ".experts."))
         add_expert(e, plain, w);
+    else if (strstr(plain, ".shared_expert_gate.")) // a vector in the file
+        gguf_tensor_rows(add_named(e, plain, w, 1, (int64_t[]){ tensor_row(w->tensor) }), w, 0,
+                         rows);
     else if (strstr(plain, ".qkv_proj."))
         add_packed(e, plain, w);
     else

@@ -1,4 +1,5 @@
-// core/files/gguf_delta.c -- Qwen3.5's language models in GGUF files: layers with Gated DeltaNet.
+// core/files/gguf_delta.c -- Qwen3.5's language models in GGUF files: layers with Gated DeltaNet, a
+// shared expert with a gate.
 //
 // Facts: llama.cpp's conversion/qwen.py and src/models/qwen35.cpp. Easy to get wrong:
 //   - gains are stored as 1 + w, except that of the recurrence's outputs;
@@ -26,6 +27,10 @@ const struct gguf_name gguf_delta_names[] = {
     { "ssm_a", "linear_attn.A_log", BARE },
     { "ssm_norm", "linear_attn.norm", PLAIN },
     { "ssm_out", "linear_attn.out_proj", PLAIN },
+    { "ffn_gate_shexp", "mlp.shared_expert.gate_proj", PLAIN },
+    { "ffn_up_shexp", "mlp.shared_expert.up_proj", PLAIN },
+    { "ffn_down_shexp", "mlp.shared_expert.down_proj", PLAIN },
+    { "ffn_gate_inp_shexp", "mlp.shared_expert_gate", PLAIN }, // a vector in the file
     { 0 },
 };
 
@@ -86,6 +91,14 @@ void gguf_delta_read(struct gguf_config *c)
     read_rotary(c);
 }
 
+void gguf_delta_experts_read(struct gguf_config *c)
+{
+    gguf_delta_read(c);
+    gguf_experts_read(c);
+    config_int(c, "expert_shared_feed_forward_length", "shared_expert_intermediate_size",
+               GGUF_NEEDED);
+}
+
 // Adds A_log = log(-ssm_a).
 static int put_rates(const struct safetensor *t, const char *start, struct renamed *r,
                      struct err *err)
@@ -110,7 +123,15 @@ int gguf_delta_put(const struct gguf *f, const struct safetensor *t, const char 
                    const char *start, struct renamed *r, struct err *err)
 {
     if (!strcmp(stem, "ssm_a")) return put_rates(t, start, r, err);
-    if (strcmp(stem, "ssm_conv1d") != 0) return 0;
+    if (!strcmp(stem, "ffn_gate_inp_shexp") && t->rank == 1) {
+        struct safetensor *row =
+            renamed_add(r, t, xasprintf("%smlp.shared_expert_gate.weight", start));
+        row->rank = 2;
+        row->shape[1] = t->shape[0];
+        row->shape[0] = 1;
+        return 1;
+    }
+    if (strcmp(stem, "ssm_conv1d") != 0) return gguf_latent_put(f, t, stem, start, r, err);
     if (t->rank != 2) return err_set(err, "tensor '%.200s' is not a matrix", t->name);
     struct safetensor *to = renamed_add(r, t, xasprintf("%slinear_attn.conv1d.weight", start));
     to->rank = 3;

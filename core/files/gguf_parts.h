@@ -105,6 +105,7 @@ int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char
                     const char *start, struct renamed *r, struct err *err);
 
 void gguf_delta_read(struct gguf_config *c);
+void gguf_delta_experts_read(struct gguf_config *c);
 extern const struct gguf_name gguf_delta_names[];
 int gguf_delta_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                    const char *start, struct renamed *r, struct err *err);

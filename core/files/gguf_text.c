@@ -163,6 +163,9 @@ static const struct gguf_architecture {
       .names = gguf_latent_names, .put = gguf_latent_put },
     { "qwen35", "Qwen3_5ForCausalLM", "qwen3_5_text", .part = true, .further = true,
       .read = gguf_delta_read, .names = gguf_delta_names, .put = gguf_delta_put },
+    { "qwen35moe", "Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", .part = true, .further = true,
+      .read = gguf_delta_experts_read, .names = gguf_delta_names, .shared_names = gguf_latent_names,
+      .put = gguf_delta_put },
     { "gemma3", "Gemma3ForCausalLM", "gemma3_text", .read = read_gemma, .names = gemma_names },
     { "gemma4", "Gemma4ForCausalLM", "gemma4_text", .own_heads = true, .by_layer = true,
       .pieces = "gemma4", .read = gguf_gemma4_read, .names = gguf_gemma4_names },
@@ -319,7 +322,9 @@ static void read_sizes(struct gguf_config *c, const struct gguf_architecture *a)
     const int64_t hidden = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     config_int(c, "attention.head_count", "num_attention_heads", heads);
     if (!a->by_layer) {
-        config_int(c, "feed_forward_length", "intermediate_size", GGUF_NEEDED);
+        // Files of models whose layers all have experts may lack the width of an ordinary FFN.
+        const int64_t expert = config_value(c, "expert_feed_forward_length", 0, 0);
+        config_int(c, "feed_forward_length", "intermediate_size", expert ? expert : GGUF_NEEDED);
         config_int(c, "attention.head_count_kv", "num_key_value_heads", heads);
     }
     if (!c->failed) config_int(c, "attention.key_length", "head_dim", hidden / heads);

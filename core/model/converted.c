@@ -54,7 +54,8 @@ enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind pa
 {
     const enum dtype wanted = part == PART_DECODER ? kind->matrix : kind->outer;
     if (dtype_in_blocks(wanted) && strstr(name, "mlp.gate.weight")) return DTYPE_F32;
-    if (strstr(name, ".conv1d.")) return DTYPE_F32; // llama.cpp reads no other type
+    if (strstr(name, ".conv1d.") || strstr(name, "mlp.shared_expert_gate."))
+        return DTYPE_F32; // llama.cpp reads no other type
     return gguf_fitting_dtype(wanted, width);
 }
 

@@ -99,6 +99,8 @@ struct delta_config {
 // Config of a mixture of experts (core/model/ffn_experts.c).
 struct experts_config {
     int64_t count, per_token, shared, width; // E; chosen per row; computed for every row; m
+    int64_t shared_width;                    // of the shared experts as one FFN; 0: none
+    bool shared_gated;                       // a gate multiplies the shared experts' output
     int64_t dense;                           // number of leading layers with an ordinary FFN
     int64_t every;                           // only every nth layer has experts; 0: all
     uint64_t plain[16];                      // bit l: layer l has an ordinary FFN

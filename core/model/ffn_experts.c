@@ -4,7 +4,8 @@
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
-// ffn_softmax_experts (Qwen3) has neither biases nor groups nor shared experts: s = softmax(W x).
+// ffn_softmax_experts (Qwen3) has neither biases nor groups: s = softmax(W x). Only Qwen3.5 has a
+// shared expert there, whose output is multiplied by sigmoid(w x).
 //
 // Computes rows expert by expert, so that the weights of each chosen expert are read once, and
 // those of other experts never. The first layers have an ordinary gated FFN.
@@ -19,9 +20,10 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// The router [E,D] and its bias [E]; the shared experts as one FFN [S*m,D] [S*m,D] [D,S*m]; then
-// three matrices per expert [m,D] [m,D] [D,m].
-enum { ROUTER, ROUTER_BIAS, SHARED_GATE, SHARED_UP, SHARED_DOWN };
+// The router [E,D]; its bias [E], unless scores are a softmax; the shared experts as one FFN [W,D]
+// [W,D] [D,W], and their gate [1,D]; then three matrices per expert [m,D] [m,D] [D,m].
+enum { ROUTER, ROUTER_BIAS };
+enum { SHARED_GATE = FFN_DOWN + 1 }; // after the three of the FFN
 
 static int experts_read(struct decoder_config *c, const cJSON *json, struct err *err)
 {
@@ -52,6 +54,7 @@ static int experts_read(struct decoder_config *c, const cJSON *json, struct err 
         json_bool(json, "norm_topk_prob", usual->normalise, &x->normalise, err) < 0 ||
         json_real(json, "routed_scaling_factor", usual->scale, &x->scale, err) < 0)
         return -1;
+    x->shared_width = x->shared * x->width;
     const int64_t group = x->count / x->groups;
     if (x->count % x->groups || (x->groups > 1 && group < 2))
         return err_set(err, "%lld experts cannot be divided into \"n_group\" %lld groups",
@@ -93,6 +96,8 @@ static int softmax_read(struct decoder_config *c, const cJSON *json, struct err 
         json_int(json, "num_experts", 1, 10000, usual->count, &x->count, err) < 0 ||
         json_int(json, "num_experts_per_tok", 1, 10000, usual->per_token, &x->per_token, err) < 0 ||
         json_int(json, "moe_intermediate_size", 1, 1000000, usual->width, &x->width, err) < 0 ||
+        (usual->shared && json_int(json, "shared_expert_intermediate_size", 1, 1000000,
+                                   usual->shared_width, &x->shared_width, err) < 0) ||
         json_int(json, "decoder_sparse_step", 1, 1000, 1, &x->every, err) < 0 ||
         (!x->normalise && json_bool(json, "norm_topk_prob", false, &x->normalise, err) < 0) ||
         read_plain_layers(x, json, err) < 0)
@@ -129,30 +134,50 @@ static struct layer_weight of_expert(const struct decoder_config *c, int expert,
                                   .transposed = x->transposed };
 }
 
+// Returns the number of weights before the shared experts'.
+static int shared_first(const struct experts_config *x)
+{
+    return x->softmax ? ROUTER + 1 : ROUTER_BIAS + 1;
+}
+
 // Returns the number of weights before the experts'.
 static int common_count(const struct experts_config *x)
 {
-    if (x->softmax) return ROUTER + 1;
-    return x->shared ? SHARED_DOWN + 1 : ROUTER_BIAS + 1;
+    const int shared = x->shared_gated ? SHARED_GATE + 1 : FFN_DOWN + 1;
+    return shared_first(x) + (x->shared_width ? shared : 0);
+}
+
+static struct layer_weight of_shared(const struct decoder_config *c, int part)
+{
+    static const char *const names[] = { "mlp.shared_experts.gate_proj",
+                                         "mlp.shared_experts.up_proj",
+                                         "mlp.shared_experts.down_proj" };
+    static const char *const gated[] = { "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj",
+                                         "mlp.shared_expert.down_proj", "mlp.shared_expert_gate" };
+    const struct experts_config *x = &c->experts;
+    const int64_t D = c->hidden, W = x->shared_width;
+    return (struct layer_weight){ .name = (x->shared_gated ? gated : names)[part],
+                                  .out = part == SHARED_GATE ? 1
+                                         : part == FFN_DOWN  ? D
+                                                             : W,
+                                  .in = part == FFN_DOWN ? W : D };
 }
 
 static bool experts_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
 {
     const struct experts_config *x = &c->experts;
-    const int64_t D = c->hidden, wide = x->shared * x->width;
-    const struct layer_weight common[] = {
-        [ROUTER] = { .name = "mlp.gate", .out = x->count, .in = D },
+    const struct layer_weight routing[] = {
+        [ROUTER] = { .name = "mlp.gate", .out = x->count, .in = c->hidden },
         [ROUTER_BIAS] = { .name = "mlp.gate.e_score_correction_bias",
                           .out = x->count,
                           .constant = true },
-        [SHARED_GATE] = { .name = "mlp.shared_experts.gate_proj", .out = wide, .in = D },
-        [SHARED_UP] = { .name = "mlp.shared_experts.up_proj", .out = wide, .in = D },
-        [SHARED_DOWN] = { .name = "mlp.shared_experts.down_proj", .out = D, .in = wide },
     };
     if (is_dense(x, layer)) return ffn_gated.weight(c, layer, i, w);
-    const int first = common_count(x), expert = (i - first) / 3;
+    const int shared = shared_first(x), first = common_count(x), expert = (i - first) / 3;
     if (i >= first && expert >= x->count) return false;
-    *w = i < first ? common[i] : of_expert(c, expert, (i - first) % 3);
+    *w = i < shared  ? routing[i]
+         : i < first ? of_shared(c, i - shared)
+                     : of_expert(c, expert, (i - first) % 3);
     return true;
 }
 
@@ -395,6 +420,36 @@ static struct tensor *expert_weights(struct graph *g, const struct experts_confi
     return c->normalise ? op_softmax(g, w, 1) : w;
 }
 
+static struct tensor *zeros_like(struct graph *g, const struct tensor *x)
+{
+    struct tensor *y = graph_new(g, DTYPE_F32, x->rank, x->shape);
+    if (y && g->backend->fill(y, 0) < 0) return graph_fail(g, "%s", g->backend->failure());
+    return y;
+}
+
+// Multiplies each row of y [m, D] by sigmoid(w x).
+static struct tensor *multiply_by_gate(struct graph *g, struct tensor *y, struct tensor *x,
+                                       const struct linear *w)
+{
+    const int64_t m = x->shape[0];
+    struct tensor *logits = linear_forward(g, x, w), *to = zeros_like(g, x); // [m, 1], [m, D]
+    int32_t *rows = xcalloc((size_t)m + 1, sizeof *rows);
+    struct tensor *gate = op_expert_weights(g, logits, rows, 1, false, 1); // the only column
+    for (int64_t i = 0; i < m; i++) rows[i] = (int32_t)i;
+    y = op_add_weighted_rows(g, to, y, rows, gate);
+    free(rows);
+    return y;
+}
+
+// Returns the output of the shared experts; zeros without any.
+static struct tensor *shared_forward(struct graph *g, const struct experts_config *c,
+                                     const struct linear *w, struct tensor *x)
+{
+    if (!c->shared_width) return zeros_like(g, x);
+    struct tensor *y = gated(g, x, w);
+    return y && c->shared_gated ? multiply_by_gate(g, y, x, &w[SHARED_GATE]) : y;
+}
+
 static struct tensor *experts_forward(struct graph *g, const struct layer *layer, struct tensor *x,
                                       bool unread)
 {
@@ -402,11 +457,7 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     const struct linear *w = layer->w->ffn.weight;
     if (is_dense(c, layer->number)) return ffn_gated.forward(g, layer, x, unread);
     struct tensor *logits = router(g, x, &w[ROUTER]); // [m, E]
-    struct tensor *y = logits && c->shared ? gated(g, x, w + SHARED_GATE) : NULL;
-    if (logits && !c->shared) {
-        y = graph_new(g, DTYPE_F32, x->rank, x->shape);
-        if (y && g->backend->fill(y, 0) < 0) return graph_fail(g, "%s", g->backend->failure());
-    }
+    struct tensor *y = logits ? shared_forward(g, c, w + shared_first(c), x) : NULL;
     if (!y) return NULL;
     struct routes r = route(g, c, logits, bias_of(c, w));
     struct tensor *weights = expert_weights(g, c, logits, r.index); // [m, K]
@@ -441,19 +492,22 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
         return NULL;
     struct fused_gated *expert = xreallocarray(NULL, (size_t)c->count, sizeof *expert);
     for (int64_t e = 0; e < c->count; e++) expert[e] = gated_of(w + common_count(c) + 3 * e);
-    const struct fused_experts form = { .h = h,
-                                        .gain = graph_weight(&s->before),
-                                        .eps = (float)layer->pass->config->eps,
-                                        .router = &w[ROUTER].weight,
-                                        .bias = bias_of(c, w),
-                                        .shared = c->shared ? gated_of(w + SHARED_GATE)
-                                                            : (struct fused_gated){ 0 },
-                                        .expert = expert,
-                                        .count = c->per_token,
-                                        .groups = c->groups,
-                                        .groups_per_token = c->groups_per_token,
-                                        .normalise = c->normalise,
-                                        .scale = (float)c->scale };
+    const struct linear *shared = w + shared_first(c);
+    const struct fused_experts form = {
+        .h = h,
+        .gain = graph_weight(&s->before),
+        .eps = (float)layer->pass->config->eps,
+        .router = &w[ROUTER].weight,
+        .bias = bias_of(c, w),
+        .shared = c->shared_width ? gated_of(shared) : (struct fused_gated){ 0 },
+        .shared_gate = c->shared_gated ? &shared[SHARED_GATE].weight : NULL,
+        .expert = expert,
+        .count = c->per_token,
+        .groups = c->groups,
+        .groups_per_token = c->groups_per_token,
+        .normalise = c->normalise,
+        .scale = (float)c->scale
+    };
     const bool done = fused_experts(g, w, s->count, &form);
     free(expert);
     return done ? h : NULL;

@@ -174,7 +174,8 @@ const struct vision_kind vision_qwen3 = {
 };
 
 const struct vision_kind vision_qwen3_5 = {
-    .model_types = (const char *const[]){ "qwen3_5", "qwen3_5_vision", NULL },
+    .model_types = (const char *const[]){ "qwen3_5", "qwen3_5_moe", "qwen3_5_vision",
+                                          "qwen3_5_moe_vision", NULL },
     .read = qwen3_5_read,
     .patch_weight = "patch_embed.proj.weight",
     .bind = qwen3_bind,

@@ -411,7 +411,7 @@ error: '$work/split-00002-of-00003.gguf' is file 2 of 3: open the first one
 > /load $work/split-00001-of-00003.gguf
 error: cannot open '$work/split-00003-of-00003.gguf': No such file or directory
 > /load $work/arch.gguf
-error: '$work/arch.gguf': architecture 'mamba' is not supported (known: llama, internlm2, mistral3, qwen2, qwen2vl, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, qwen35, gemma3, gemma4, glm4, glm4moe, deepseek2)
+error: '$work/arch.gguf': architecture 'mamba' is not supported (known: llama, internlm2, mistral3, qwen2, qwen2vl, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, qwen35, qwen35moe, gemma3, gemma4, glm4, glm4moe, deepseek2)
 > /load $work/pre.gguf
 error: cannot load '$work/pre.gguf' (its metadata serves as config.json): tokenizer '$work/pre.gguf': pre-tokenizer 'klingon' is not supported (known: default ...
 > /load $work/model.gguf

@@ -2,7 +2,7 @@
 # and with pruning; GGUF files; what commands say about recurrent layers; /recurrence.
 . tests/commands/common.bash
 qwen=tests/goldens/qwen3.5
-setup=("/load $qwen" '/set compute.matmul f32' '/set sample.max_tokens 4' '/set sample.ignore_eos on')
+moe=tests/goldens/qwen3.5-moe
 
 # --- the same answer -------------------------------------------------------------------------------------------
 # third NAME LINE...: the answer to the last line has the logits of $work/live.safetensors.
@@ -10,28 +10,38 @@ third() {
     lines "${@:2:$#-2}" "/dump step.logits $work/$1.safetensors" "${!#}"
     near "$work/live.safetensors" "$work/$1.safetensors" 1e-4 || fail "$1: $(jq -r 'select(.event == "error").message' "$work/events")"
 }
-for pruning in off attention; do
-    prune=("/set prune.score $pruning" '/set prune.layer 3')
-    lines "${setup[@]}" "${prune[@]}" "/image $scene" 'What is this?' 'And that?' "/dump step.logits $work/live.safetensors" 'Where?' "/session rename $pruning"
-    third undo "${setup[@]}" "${prune[@]}" "/image $scene" 'What is this?' 'And that?' 'Something else' /undo 'Where?'
-    [ $pruning = off ] || third resumed "${setup[@]}" "${prune[@]}" "/session resume $pruning" /undo 'Where?'
-    [ $pruning != off ] || third forked "${setup[@]}" "${prune[@]}" "/session resume $pruning" "/session fork $pruning-2" /undo /undo 'And that?' 'Where?'
+for case in "$qwen off 2" "$qwen attention 2" "$moe off 1" "$moe attention 1"; do
+    read -r model pruning layer <<<"$case"
+    name=$(basename $model)-$pruning
+    setup=("/load $model" '/set compute.matmul f32' '/set sample.max_tokens 4' '/set sample.ignore_eos on'
+        "/set prune.score $pruning" "/set prune.layer $layer")
+    lines "${setup[@]}" "/image $scene" 'What is this?' 'And that?' "/dump step.logits $work/live.safetensors" 'Where?' "/session rename $name"
+    third "$name-undo" "${setup[@]}" "/image $scene" 'What is this?' 'And that?' 'Something else' /undo 'Where?'
+    [ $pruning = off ] || third "$name-resumed" "${setup[@]}" "/session resume $name" /undo 'Where?'
+    [ $pruning != off ] || third "$name-forked" "${setup[@]}" "/session resume $name" "/session fork $name-2" /undo /undo 'And that?' 'Where?'
 done
 
 # --- GGUF files ------------------------------------------------------------------------------------------------
-# The recurrence computes value heads in the file's order, so that sums of products differ in their last bits.
+# The recurrence computes value heads in the file's order, so that sums of products differ in their last bits. In
+# q8_0, only rows of 32 numbers are quantised: the recurrence's output product, whose columns are in that order.
 mkdir "$work/file"
-python3 tests/goldens/to_gguf.py $qwen "$work/file/m.gguf" --mmproj "$work/file/mmproj-m.gguf" || fail "convert"
-for pair in "$qwen own" "$work/own.gguf again"; do
-    set -- $pair
-    vlmsh quantize $1 "$work/$2.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "$2: $(tail -1 "$work/out")"
+for model in $qwen $moe; do
+    name=$(basename $model)
+    python3 tests/goldens/to_gguf.py $model "$work/file/$name.gguf" --mmproj "$work/file/mmproj-$name.gguf" || fail "convert $name"
+    for pair in "$model $name bf16" "$work/$name.gguf $name-again bf16" "$model $name-q8 q8_0"; do
+        set -- $pair
+        vlmsh quantize $1 "$work/$2.gguf" --type $3 --no-compare >"$work/out" 2>&1 || fail "$2: $(tail -1 "$work/out")"
+    done
+    answer $model "$work/a.safetensors" -c "/image $scene"
+    for file in "$work/file/$name.gguf" "$work/$name.gguf" "$work/$name-again.gguf"; do
+        answer "$file" "$work/b.safetensors" -c "/image $scene"
+        near "$work/a.safetensors" "$work/b.safetensors" 2e-5 || fail "$file"
+    done
+    answer "$work/$name-q8.gguf" "$work/b.safetensors" -c "/image $scene"
+    near "$work/a.safetensors" "$work/b.safetensors" 0.02 layer.1.in || fail "$name: q8_0"
+    near "$work/a.safetensors" "$work/b.safetensors" 1e-4 layer.1.in 2>/dev/null && fail "$name: q8_0 changes nothing"
 done
-answer $qwen "$work/a.safetensors" -c "/image $scene"
-for file in "$work/file/m.gguf" "$work/own.gguf" "$work/again.gguf"; do
-    answer "$file" "$work/b.safetensors" -c "/image $scene"
-    near "$work/a.safetensors" "$work/b.safetensors" 2e-5 || fail "$file"
-done
-lines "/load $work/own.gguf" '/set train.method lora' '/train plan'
+lines "/load $work/qwen3.5.gguf" '/set train.method lora' '/train plan'
 check_has "no training" 'select(.event == "error").message' "different order than those of adapters"
 
 # The check-up answers without reasoning, which its short answers would not get past.
@@ -55,16 +65,16 @@ the reasoning was cut off before an answer: raise sample.max_tokens
 ...
 [map attention: 3 x 5]
 [map attention: 3 x 5]
-> /attention --layer 2
-error: --layer: layer 2 has a recurrence in place of attention; the layers with attention are 3, 7
+> /attention --layer 3
+error: --layer: layer 3 has a recurrence in place of attention; the layers with attention are 2, 5
 > /contribution --layer 0
-error: --layer: layer 0 has a recurrence in place of attention; the layers with attention are 3, 7
+error: --layer: layer 0 has a recurrence in place of attention; the layers with attention are 2, 5
 > /sinks --layer 1
-error: --layer: layer 1 has a recurrence in place of attention; the layers with attention are 3, 7
-> /recurrence --layer 3
-error: --layer 3: the layer has attention (/attention shows it); the recurrent layers are 0, 1, 2, 4, 5, 6
-> /set prune.layer 2
-error: prune.layer: layer 2 has a recurrence in place of attention; the layers with attention are 3, 7
+error: --layer: layer 1 has a recurrence in place of attention; the layers with attention are 2, 5
+> /recurrence --layer 2
+error: --layer 2: the layer has attention (/attention shows it); the recurrent layers are 0, 1, 3, 4
+> /set prune.layer 3
+error: prune.layer: layer 3 has a recurrence in place of attention; the layers with attention are 2, 5
 > /recurrence
 [recurrence]
 ...
@@ -74,8 +84,6 @@ absolute weights of the tokens' values in the outputs of the heads, mean over th
 [recurrence]
 ...
 absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
-[map recurrence: 3 x 5]
-[map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
@@ -90,7 +98,7 @@ absolute weights of the tokens' values in the outputs of the heads, mean over th
 [why.objects]
 object  token  lost
 picture, prompt, answer: shares of attention at the position that predicts the token, mean over layers and heads (why.share)
-layers 0, 1, 2, 4, 5, 6 have a recurrent state in place of attention: the shares leave them out (/recurrence measures what they read); 'without picture' also keeps the picture out of their states
+layers 0, 1, 3, 4 have a recurrent state in place of attention: the shares leave them out (/recurrence measures what they read); 'without picture' also keeps the picture out of their states
 an object gets nothing from the picture if the first mention of its name loses less than 0.1 nats of log-probability (why.threshold) when nothing attends to the picture
 > /knockout picture > all --layers 0-3
 [knockout]
@@ -99,8 +107,8 @@ an object gets nothing from the picture if the first mention of its name loses l
 ...
 [knockout.windows]
 ...
-35 positions no longer attend to 15 in 4 layers
-knockout.windows: attention is cut in 2 layers, from that layer on
+53 positions no longer attend to 15 in 4 layers
+knockout.windows: attention is cut in 1 layer, from that layer on
 > /knockout picture > last --layers 0-3
 [knockout]
 ...
@@ -109,8 +117,8 @@ knockout.windows: attention is cut in 2 layers, from that layer on
 [knockout.windows]
 ...
 1 position no longer attends to 15 in 4 layers
-layers without attention to change (they keep a recurrent state): 0, 1, 2
-knockout.windows: attention is cut in 2 layers, from that layer on
+layers without attention to change (they keep a recurrent state): 0, 1, 3
+knockout.windows: attention is cut in 1 layer, from that layer on
 E
 
 session "no recurrent layers" demo/model <<E

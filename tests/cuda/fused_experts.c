@@ -11,6 +11,7 @@ struct mixture {
     bool normalise, alike; // alike: all scores are equal, so the first experts are chosen
     enum dtype dtype;
     bool softmax; // no biases; one group
+    bool gated;   // the shared expert's output has a gate
 };
 
 struct gated_pair {
@@ -86,6 +87,7 @@ static void check_experts(const struct mixture *m)
     struct pair router = pair_weights(m->dtype, m->count, m->d, 3);
     struct pair bias = pair_noise(1, m->count, 0, 0, 4);
     struct tensor x = noise_tensor(2, 1, m->d, 0, 5), logits = noise_tensor(2, 1, m->count, 0, 6);
+    struct pair gate = pair_weights(m->dtype, 1, m->d, 7);
     struct gated_pair shared = { 0 }, each[EXPERTS_MOST];
     struct fused_gated expert[EXPERTS_MOST];
     if (m->shared) shared = gated_pair(m, m->shared, 10);
@@ -107,6 +109,7 @@ static void check_experts(const struct mixture *m)
                                      .bias = m->softmax ? NULL : &bias.on[1],
                                      .shared = { m->shared ? &shared.gate.on[1] : NULL,
                                                  &shared.up.on[1], &shared.down.on[1] },
+                                     .shared_gate = m->gated ? &gate.on[1] : NULL,
                                      .expert = expert,
                                      .count = m->chosen,
                                      .groups = m->groups,
@@ -126,7 +129,10 @@ static void check_experts(const struct mixture *m)
             for (int64_t e = 0; e < m->count; e++) sum += exp((double)of[e]);
         else
             for (int64_t k = 0; k < m->chosen; k++) sum += score_of(m, of[index[k]]);
-        if (m->shared) add_gated(&h.on[0], &x, &shared, 1);
+        float logit = INFINITY;
+        struct tensor one = { .data = &logit, .dtype = DTYPE_F32, .rank = 2, .shape = { 1, 1 } };
+        if (m->gated) DONE(cpu->matmul(&one, &x, &gate.on[0], NULL, MATMUL_F32));
+        if (m->shared) add_gated(&h.on[0], &x, &shared, 1 / (1 + expf(-logit)));
         for (int64_t k = 0; k < m->chosen; k++) {
             const double by = m->normalise || m->softmax ? sum : 1;
             add_gated(&h.on[0], &x, &each[index[k]], (float)(1.5 * score_of(m, of[index[k]]) / by));
@@ -153,6 +159,7 @@ static void experts_are_chosen_and_added_up(void **state)
         check_experts(&(struct mixture){ 50, 8, 6, 0, 3, 1, 1, true, false, dtype, false });
         check_experts(&(struct mixture){ 48, 16, 24, 0, 8, 1, 1, true, false, dtype, true });
         check_experts(&(struct mixture){ 48, 12, 16, 0, 4, 1, 1, false, false, dtype, true });
+        check_experts(&(struct mixture){ 48, 12, 16, 40, 4, 1, 1, true, false, dtype, true, true });
     }
 }
 

@@ -32,6 +32,10 @@ delta = {"attention.key_length": 4, "ssm.conv_kernel": 2, "ssm.state_size": 1, "
 write("qwen35", {"general.architecture": "qwen35", **{f"qwen35.{k}": v for k, v in {**sizes, **delta, "block_count": 2}.items()}},
       {"token_embd.weight": square, "blk.0.ssm_conv1d.weight": (4, 2), "blk.0.ssm_dt.bias": (2,), "blk.0.attn_norm.weight": vector,
        "blk.1.attn_norm.weight": vector})
+mixed = {"expert_count": 2, "expert_used_count": 1, "expert_feed_forward_length": 4, "expert_shared_feed_forward_length": 4}
+write("qwen35moe", {"general.architecture": "qwen35moe",
+                    **{f"qwen35moe.{k}": v for k, v in {**sizes, **delta, **mixed, "block_count": 2}.items()}},
+      {"token_embd.weight": square, "blk.0.ffn_gate_inp_shexp.weight": vector, "blk.0.ffn_up_exps.weight": (2, 4, 4)})
 vision = {"embedding_length": 4, "feed_forward_length": 8, "block_count": 1, "attention.head_count": 2, "patch_size": 2,
           "image_size": 4, "projection_dim": 4, "n_wa_pattern": 1, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
           "attention.layer_norm_epsilon": 1e-5}

@@ -158,7 +158,9 @@ GLM = dict(LAYER, **{"post_self_attn_layernorm": "post_attention_norm", "post_ml
 DELTA = dict(LAYER, **{"post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv",
                        "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_a": "ssm_alpha",
                        "linear_attn.in_proj_b": "ssm_beta", "linear_attn.conv1d": "ssm_conv1d",
-                       "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out"})
+                       "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
+                       "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+                       "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp"})
 GLM_MOE = dict(LAYER, post_attention_layernorm="post_attention_norm")
 GEMMA4 = dict(LAYER, post_attention_layernorm="post_attention_norm", pre_feedforward_layernorm="ffn_norm",
               post_feedforward_layernorm="post_ffw_norm", per_layer_input_gate="inp_gate", per_layer_projection="proj",
@@ -172,7 +174,7 @@ GEMMA4_WHOLE = {"layer_scalar": "layer_output_scale.weight", "router.scale": "ff
                 "experts.down_proj": "ffn_down_exps.weight"}
 ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "glm4v_moe_text": "glm4moe", "glm4_moe": "glm4moe", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35",
-        "gemma4_text": "gemma4"}
+        "qwen3_5_moe_text": "qwen35moe", "gemma4_text": "gemma4"}
 
 
 def text_config(config):
@@ -202,11 +204,12 @@ def apart(t, heads, nope):
     return Tensor([heads, rank, nope], t.type, keys), Tensor([heads, wide, rank], t.type, values)
 
 
-def experts_of(t, halves):
-    """Experts [E, in, halves * out] as `halves` tensors [E, out, in]; square ones are [E, halves * out, in] already."""
-    count, wide, rows = t.shape
-    size, square, rows = len(t.data) // (count * wide * rows), wide == rows, rows // halves
-    at = lambda e, half, r, k: (((e * halves + half) * rows + r) * wide + k if square
+def experts_of(t, halves, turned):
+    """Experts [E, in, halves * out] as `halves` tensors [E, out, in]; those not `turned`, and square ones, are
+    [E, halves * out, in] already."""
+    count, wide, rows = t.shape if turned else (t.shape[0], t.shape[2], t.shape[1])
+    size, right, rows = len(t.data) // (count * wide * rows), wide == rows or not turned, rows // halves
+    at = lambda e, half, r, k: (((e * halves + half) * rows + r) * wide + k if right
                                 else ((e * wide + k) * halves + half) * rows + r) * size
     return [Tensor([count, rows, wide], t.type, b"".join(t.data[at(e, half, r, k):][:size] for e in range(count)
                                                          for r in range(rows) for k in range(wide))) for half in range(halves)]
@@ -237,6 +240,8 @@ def delta_tensor(config, name, t):
         return grouped(t, 0, groups, each, wide)
     if name in ("ssm_alpha", "ssm_beta", "ssm_a", "ssm_dt"):
         t = grouped(t, 0, groups, each, 1)
+    if name == "ffn_gate_inp_shexp":
+        return Tensor([t.shape[1]], t.type, t.data).to("F32")
     if name == "ssm_out":
         return turned(grouped(turned(t), 0, groups, each, wide))
     if name == "ssm_a":
@@ -261,7 +266,7 @@ def text_tensors(config, arch, tensors, split_heads):
             stem = GEMMA4_OUTER[stem]
         elif stem in ("lm_head", "model.embed_tokens", "model.norm"):
             stem = {"lm_head": "output", "model.embed_tokens": "token_embd", "model.norm": "output_norm"}[stem]
-            t = delta_tensor(config, stem, t) if arch == "qwen35" else t
+            t = delta_tensor(config, stem, t) if arch.startswith("qwen35") else t
         elif stem.startswith("model.layers."):
             _, _, layer, *rest = stem.split(".", 3)
             rest = "".join(rest)
@@ -274,13 +279,13 @@ def text_tensors(config, arch, tensors, split_heads):
                 continue
             if rest == "mlp.experts":
                 names = {"gate_up_proj": ("gate", "up"), "down_proj": ("down",)}[end]
-                for name, part in zip(names, experts_of(t, len(names))):
+                for name, part in zip(names, experts_of(t, len(names), arch == "qwen3vlmoe")):
                     yield f"blk.{layer}.ffn_{name}_exps.weight", part
                 continue
             if end == "e_score_correction_bias":
                 yield f"blk.{layer}.exp_probs_b.bias", t
                 continue
-            if arch == "qwen35":
+            if arch.startswith("qwen35"):
                 vector = {"A_log": ("ssm_a", ""), "dt_bias": ("ssm_dt", ".bias")}.get(end)
                 ours, end = vector or (DELTA[rest], f".{end}")
                 yield f"blk.{layer}.{ours}{end}", delta_tensor(config, ours, t)
@@ -321,11 +326,12 @@ def text_pairs(config, arch, split_heads):
     heads = config["num_attention_heads"]
     scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
     pairs = {"block_count": config["num_hidden_layers"], "embedding_length": config["hidden_size"],
-             "feed_forward_length": config["intermediate_size"],
              "context_length": config.get("max_position_embeddings", 4096), "attention.head_count": heads,
              "attention.head_count_kv": config.get("num_key_value_heads", heads),
              "attention.layer_norm_rms_epsilon": float(config.get("rms_norm_eps", 1e-6)),
              "rope.freq_base": float(config.get("rope_theta") or scaling.get("rope_theta") or 10000)}
+    if "intermediate_size" in config:
+        pairs["feed_forward_length"] = config["intermediate_size"]
     if "n_routed_experts" in config:
         pairs.update({"expert_count": config["n_routed_experts"],
                       "expert_used_count": config["num_experts_per_tok"], "expert_shared_count": config["n_shared_experts"],
@@ -365,7 +371,7 @@ def text_pairs(config, arch, split_heads):
             pairs["feed_forward_length"] = [config["intermediate_size"] * (1 + (l >= own)) for l in range(len(slides))]
         if config.get("num_global_key_value_heads"):
             pairs["attention.head_count_kv"] = [config["num_key_value_heads" if s else "num_global_key_value_heads"] for s in slides]
-    elif arch == "qwen35":
+    elif arch.startswith("qwen35"):
         full = config["rope_parameters"]["partial_rotary_factor"]
         pairs.update({"attention.key_length": config["head_dim"], "attention.value_length": config["head_dim"],
                       "rope.dimension_count": int(config["head_dim"] * full), "ssm.conv_kernel": config["linear_conv_kernel_dim"],
@@ -379,6 +385,8 @@ def text_pairs(config, arch, split_heads):
         pairs.update({"expert_count": config["num_experts"],
                       "expert_used_count": config.get("num_experts_per_tok") or config["top_k_experts"],
                       "expert_feed_forward_length": config["moe_intermediate_size"]})
+    if "shared_expert_intermediate_size" in config:
+        pairs["expert_shared_feed_forward_length"] = config["shared_expert_intermediate_size"]
     if "mrope_section" in scaling:
         pairs["rope.dimension_sections"] = scaling["mrope_section"] + [0]
     return {"general.architecture": arch, **{f"{arch}.{k}": v for k, v in pairs.items()}}
@@ -548,7 +556,7 @@ def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
         if int(parts[number]) >= keep:
             continue
         rest, start = ".".join(parts[number + 1:]), f"v.blk.{parts[number]}."
-        if rest == "attn.qkv" and kind in ("glm4v", "glm4v_moe", "qwen3_vl", "qwen3_vl_moe", "qwen3_5"):
+        if rest == "attn.qkv" and kind in ("glm4v", "glm4v_moe", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"):
             yield f"{start}attn_qkv.{end}", t
         elif rest in ("attn.qkv", "wqkv"):
             for i, q in enumerate("qkv"):
@@ -602,7 +610,7 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         more.update({"clip.projector_type": "glm4v", "clip.use_silu": True})
         pairs["attention.layer_norm_epsilon"] = v["rms_norm_eps"]
         pairs["image_min_pixels"], pairs["image_max_pixels"] = (preprocessor["size"][k] for k in ("shortest_edge", "longest_edge"))
-    elif kind in ("qwen3_vl", "qwen3_vl_moe", "qwen3_5"):
+    elif kind in ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"):
         more.update({"clip.projector_type": "qwen3vl_merger", "clip.use_gelu": True})
         pairs["projection_dim"], pairs["spatial_merge_size"] = v["out_hidden_size"], v["spatial_merge_size"]
         pairs["image_size"] = round(v["num_position_embeddings"] ** 0.5) * v["patch_size"]

@@ -21,6 +21,8 @@
 
 enum { ROWS = 61, VOCAB_MOST = 1024 };
 
+static const char *folder; // the model of the tests
+
 struct bench {
     struct model *model;
     struct kv kv;
@@ -34,7 +36,7 @@ static void bench_open(struct bench *b)
 {
     struct err err = { 0 };
     *b = (struct bench){ .step = { .backend = test_device() } };
-    b->model = model_load("tests/goldens/qwen3.5", test_device(), NULL, &err);
+    b->model = model_load(folder, test_device(), NULL, &err);
     if (!b->model) fail_msg("%s", err.text);
     decoder_cache(&b->model->decoder, test_device(), &b->kv);
     sequence_init(&b->s, ROWS, 1);
@@ -297,5 +299,11 @@ int main(void)
         cmocka_unit_test(cut_positions_leave_no_trace),
         cmocka_unit_test(samples_share_a_pass),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const char *const folders[] = { "tests/goldens/qwen3.5", "tests/goldens/qwen3.5-moe" };
+    int failed = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        folder = folders[i];
+        failed += cmocka_run_group_tests(tests, NULL, NULL);
+    }
+    return failed;
 }

@@ -86,6 +86,10 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("qwen3-vl-8b").total, 8767123696);
     assert_int_equal(count("qwen3-vl-32b").total, 33357390064);
     assert_int_equal(count("qwen3-vl-30b-a3b").total, 31070754032);
+    // Without the layer that predicts further tokens.
+    assert_int_equal(count("qwen3.5-35b-a3b").total, 35107181936);
+    assert_int_equal(count("qwen3.5-122b-a10b").total, 122562817776);
+    assert_int_equal(count("qwen3.5-397b-a17b").total, 396802360816);
     assert_int_equal(count("qwen3-0.6b").total, 596049920);
     assert_int_equal(count("qwen3-1.7b").total, 1720574976);
     // Qwen2's counts with 64 more rows; 26 of SigLIP's 27 blocks, without the pooling head.

@@ -137,7 +137,7 @@ static void counts_follow_the_formulas(void **state)
 // Without methods, the forecast of a causal prompt is what the probe counts.
 static void forecast_agrees(void **state)
 {
-    static const char *const names[] = { "kimi-vl", "qwen3.5" };
+    static const char *const names[] = { "kimi-vl", "qwen3.5", "qwen3.5-moe" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct golden g;
         struct results r = { 0 };

@@ -100,6 +100,7 @@ def stored(name, value):
 class Reference:
     merger = "merger.linear_fc1", "visual.merger.norm"  # the projector's first layer, its norm
     word, processing = "<|image_pad|>", Qwen2VLImageProcessorPil
+    frozen = ()  # ends of the names of weights that no training changes
 
     def __init__(self, config, preprocessor, seed):
         self.config, self.model = config, self.build(config)
@@ -176,7 +177,8 @@ class Reference:
         hooks.append(tower.merger.register_forward_hook(after("visual_tokens")))
         for i, layer in enumerate(text.layers):
             hooks.append(layer.register_forward_pre_hook(keep(f"h{i}"), with_kwargs=True))
-            hooks.append(layer.self_attn.v_proj.register_forward_hook(after(f"v{i}")))
+            if hasattr(layer, "self_attn"):
+                hooks.append(layer.self_attn.v_proj.register_forward_hook(after(f"v{i}")))
         hooks.append(text.norm.register_forward_pre_hook(keep(f"h{len(text.layers)}"), with_kwargs=True))
         hooks.append(text.layers[1].post_attention_layernorm.register_forward_pre_hook(keep("ffn_in"), with_kwargs=True))
         hooks.append(text.layers[1].register_forward_hook(after("ffn_out")))
@@ -185,7 +187,7 @@ class Reference:
             h.remove()
         c = self.config.get("text_config", self.config)
         heads, layers = c["num_key_value_heads"], range(len(text.layers))
-        value = torch.stack([at[f"v{i}"][0].view(len(ids), heads, -1).transpose(0, 1) for i in layers])
+        value = torch.stack([at[f"v{i}"][0].view(len(ids), heads, -1).transpose(0, 1) for i in layers if f"v{i}" in at])
         stages = {k: v for k, v in at.items() if k.startswith(("vision", "projector", "visual"))}
         return {**stages, "h": torch.stack([at[f"h{i}"][0] for i in range(len(layers) + 1)]), "value": value,
                 "attn": torch.cat(out.attentions), "ffn_in": at["ffn_in"][0], "ffn_out": at["ffn_out"][0],
@@ -194,7 +196,7 @@ class Reference:
 
 def add_training(golden, ref):
     named = [(n, p, q) for (n, p), q in zip(ref.model.named_parameters(), ref.exact.parameters())
-             if not n.startswith("model.visual.") or "merger" in n]
+             if (not n.startswith("model.visual.") or "merger" in n) and not n.endswith(ref.frozen)]
     norms = [n for n, _, _ in named if n.endswith(("input_layernorm.weight", "post_attention_layernorm.weight"))]
     apart = [n for n, _, _ in named if n in norms or "merger" in n or "embed_tokens" in n or "lm_head" in n]
     whole, whole64, labelled = {}, {}, {}
