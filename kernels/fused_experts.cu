@@ -344,11 +344,16 @@ int fused_experts_cuda(const struct fused_experts *p)
     u.common = d.common = common, u.width = d.width = width, u.slots = d.slots = p->count;
     u.index = d.index = index, d.weight = weight;
     d.x = u.y = reinterpret_cast<float *>(scratch);
-    const struct choice choice = { logits,         p->bias ? floats(p->bias) : nullptr,
-                                   index,          weight,
-                                   (int)experts,   (int)p->count,
-                                   (int)p->groups, (int)p->groups_per_token,
-                                   p->shared_gate, p->normalise,
+    const struct choice choice = { logits,
+                                   p->bias ? floats(p->bias) : nullptr,
+                                   index,
+                                   weight,
+                                   (int)experts,
+                                   (int)p->count,
+                                   (int)p->groups,
+                                   (int)p->groups_per_token,
+                                   p->shared_gate != nullptr,
+                                   p->normalise,
                                    p->scale };
     int status = 0;
     for (int64_t i = 0; i < p->h->shape[0] && !status; i++)
