@@ -88,6 +88,63 @@ static void list(const struct shell *shell, const struct paper *only)
 
 // --- the plan ------------------------------------------------------------------------------------
 
+// True for a setting that says where and how jobs run, and so changes no result.
+static bool is_of_jobs(const struct setting *row)
+{
+    return row->stale == STALE_JOBS;
+}
+
+// Adds the user's settings of jobs (job.ranks 8) after each line that resets all settings.
+static char *keep_jobs(char *commands, const struct settings *s)
+{
+    static const char reset[] = "/reset all\n";
+    struct buf lines = { 0 }, b = { 0 };
+    const struct setting *row;
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (is_of_jobs(row) && settings_changed(s, row->key))
+            buf_printf(&lines, "/set %s %s\n", row->key, settings_text(s, row->key));
+    for (const char *p = commands; *p;) {
+        const size_t n = strcspn(p, "\n") + (strchr(p, '\n') != NULL);
+        buf_add(&b, p, n);
+        if (lines.length && !strncmp(p, reset, strlen(reset))) buf_puts(&b, lines.data);
+        p += n;
+    }
+    buf_release(&lines);
+    free(commands);
+    return buf_take(&b);
+}
+
+// Returns the next line of *text that does not set how jobs run; NULL at the end.
+static const char *next_line(const char **text, size_t *length)
+{
+    static const char set[] = "/set ";
+    while (**text) {
+        const char *line = *text;
+        const size_t n = strcspn(line, "\n");
+        *text += n + (line[n] == '\n');
+        *length = n;
+        if (strncmp(line, set, strlen(set)) != 0) return line;
+        char *key = xstrndup(line + strlen(set), strcspn(line + strlen(set), " \n"));
+        const struct setting *row = settings_find(key);
+        free(key);
+        if (!row || !is_of_jobs(row)) return line;
+    }
+    return NULL;
+}
+
+// Returns whether two plans have the same commands, however their jobs run.
+static bool same_plan(const char *a, const char *b)
+{
+    const char *x, *y;
+    size_t n = 0, m = 0;
+    do {
+        x = next_line(&a, &n);
+        y = next_line(&b, &m);
+        if (!x != !y || (x && (n != m || strncmp(x, y, n) != 0))) return false;
+    } while (x);
+    return true;
+}
+
 // Names the option that sets the plan's missing variable.
 static int missing(const struct paper_plan *p, const char *name, struct err *err)
 {
@@ -96,6 +153,9 @@ static int missing(const struct paper_plan *p, const char *name, struct err *err
         { "DATA1", "--data FILE" },           { "DATA2", "--data FILE,FILE" },
         { "DATA3", "--data FILE,FILE,FILE" },
     };
+    if (p->asked->demo && !strcmp(name, "MODEL"))
+        return err_set(err, "--demo needs the folder demo/model beside the program, as in its "
+                            "source tree, or --model FOLDER");
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (!strcmp(name, hints[i][0]))
             return err_set(err, "%s %s needs %s: %s; or try it with --demo", p->paper->name,
@@ -136,18 +196,19 @@ static bool has_tables(const struct paper_plan *p)
 // Refuses results of a different plan: a table must not mix models or numbers of samples.
 static int check_results(const struct paper_plan *p, struct err *err)
 {
+    enum { PLAN_MAX = 1 << 20 };
     static const char *const files[] = { "measured.csv", "scores" };
     char *plan = xasprintf("%s/plan.vlmsh", p->folder);
     size_t size;
     struct err none;
-    char *was = file_read(plan, strlen(p->commands) + 1, &size, &none);
+    char *was = file_read(plan, PLAN_MAX, &size, &none);
     bool results = false;
     for (int i = 0; i < 2; i++) {
         char *path = xasprintf("%s/%s", p->folder, files[i]);
         results |= access(path, F_OK) == 0;
         free(path);
     }
-    const bool same = was && size == strlen(p->commands) && !memcmp(was, p->commands, size);
+    const bool same = was && same_plan(was, p->commands);
     free(was);
     free(plan);
     if (same || !results) return 0;
@@ -328,6 +389,7 @@ static int expand(struct paper_plan *p, struct err *err)
         buf_puts(&b, after);
         p->commands = buf_take(&b);
         if (small) p->commands = with_adapter(p->commands, joined);
+        p->commands = keep_jobs(p->commands, engine_settings(p->shell->engine));
     }
     free(small);
     free(joined);
@@ -570,8 +632,10 @@ const struct command command_paper = {
         "verdict on "
         "each claim of the paper. Training runs, calibrations and evaluations are jobs: to "
         "continue "
-        "after an interruption, repeat the command. The plan begins with /reset all and loads "
-        "models, so run it in a shell of its own. Without arguments, lists papers and tables.\n"
+        "after an interruption, repeat the command. The plan begins with /reset all, which keeps "
+        "only "
+        "the settings of jobs (job.ranks ...), and loads models, so run it in a shell of its own. "
+        "Without arguments, lists papers and tables.\n"
         "    /paper capa table1 --demo\n"
         "    /paper capa table1 --model llava-1.5-7b-hf --sets benchmarks --dry",
     .options = options,

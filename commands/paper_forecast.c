@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "commands/paper_plan.h"
@@ -11,8 +12,10 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/eval/score_plan.h"
+#include "core/picture/image.h"
 #include "core/sets/source.h"
 #include "core/train/forecast.h"
+#include "sessions/job_ranks.h"
 
 struct costs {
     struct table_builder table;
@@ -49,14 +52,44 @@ static void add_cost(struct costs *c, const char *what, double samples, double s
     c->memory = fmax(c->memory, memory);
 }
 
-static double samples_of(const char *file)
+// Looks at the first sample with a picture, in the first few of a data set: the model must take
+// pictures, and this one must be where the data says.
+static int check_picture(const struct costs *c, const struct dataset *d, const char *what,
+                         struct err *err)
+{
+    enum { LOOK = 16 };
+    struct event_info info = { 0 };
+    int status = 0;
+    bool found = false;
+    engine_info(c->plan->shell->engine, &info);
+    for (int64_t i = 0; i < d->count && i < LOOK && !found && status == 0; i++) {
+        struct sample s;
+        struct err ignored;
+        found = dataset_read(d, i, &s, &ignored) == 0 && s.dialogue.path_count;
+        if (found && !info.visual_layers && !c->partly) {
+            status = err_set(err, "%s has pictures, but the model is text-only", what);
+        } else if (found) {
+            size_t size;
+            char *bytes = dataset_picture(d, s.dialogue.paths[0], IMAGE_MAX_FILE, &size, err);
+            if (!bytes) status = err_in(err, "%s", what);
+            free(bytes);
+        }
+        sample_release(&s);
+    }
+    return status;
+}
+
+// Counts the samples of a training file; NaN if the plan has yet to make it.
+static int count_samples(const struct costs *c, const char *file, double *count, struct err *err)
 {
     struct dataset d = { .file = -1 };
-    struct err ignored;
-    if (!file || access(file, R_OK) < 0 || dataset_open(&d, file, NULL, &ignored) < 0) return NAN;
-    const double count = (double)d.count;
+    *count = NAN;
+    if (access(file, F_OK) < 0) return 0;
+    if (dataset_open(&d, file, NULL, err) < 0) return -1;
+    *count = (double)d.count;
+    const int status = check_picture(c, &d, file, err);
     dataset_close(&d);
-    return count;
+    return status;
 }
 
 // Adds the cost of `runs` training runs on a data file; `out`: their folder.
@@ -66,11 +99,13 @@ static int cost_training(struct costs *c, const char *data, const char *out, dou
     const struct engine *e = c->plan->shell->engine;
     const struct settings *s = engine_settings(e);
     struct forecast f;
+    double samples;
+    if (count_samples(c, data, &samples, err) < 0) return -1;
     double steps =
         settings_is(s, "train.steps", "auto") ? NAN : (double)settings_integer(s, "train.steps");
     const double batch =
         (double)(settings_integer(s, "train.batch") * settings_integer(s, "train.accumulate"));
-    if (isnan(steps)) steps = ceil(settings_real(s, "train.epochs") * samples_of(data) / batch);
+    if (isnan(steps)) steps = ceil(settings_real(s, "train.epochs") * samples / batch);
     if (forecast_model(&f, engine_model(e), s, 0, err) < 0) return err_in(err, "%s", out);
     const double trained = (double)f.count[MODEL_PARTS].trained;
     // Time: forward and backward passes. Disk: the weights, and the state of the newest checkpoint.
@@ -130,6 +165,9 @@ static double check_scores(const struct costs *c, const char *file, struct err *
         struct dataset d = { .file = -1 };
         if ((status = set_source_open(&o->set, &d, err)) < 0) break;
         samples += (double)(o->limit && o->limit < d.count ? o->limit : d.count);
+        char *what = xasprintf("set %s", p.sets[i].name);
+        status = check_picture(c, &d, what, err);
+        free(what);
         dataset_close(&d);
     }
     score_plan_release(&p);
@@ -208,6 +246,22 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     return status;
 }
 
+// Says if this machine has less memory or disk space than the plan needs.
+static void note_room(const struct costs *c)
+{
+    struct shell *shell = c->plan->shell;
+    const double memory = (double)memory_free(engine_backend(shell->engine));
+    struct statvfs fs;
+    if (c->memory > memory)
+        sinks_notice(shell->sinks, "this machine has only %.1f GB of memory free", memory / 1e9);
+    if (statvfs(c->plan->out, &fs) < 0) return;
+    const double disk = (double)fs.f_bavail * (double)fs.f_frsize;
+    if (c->disk > disk)
+        sinks_notice(shell->sinks,
+                     "the disk of '%s' has only %.1f GB free: name a folder on another with --out",
+                     c->plan->out, disk / 1e9);
+}
+
 int paper_forecast(struct paper_plan *p, struct err *err)
 {
     struct costs c = { .plan = p };
@@ -227,6 +281,15 @@ int paper_forecast(struct paper_plan *p, struct err *err)
                  known ? "about " : "",
                  known ? time : "an unknown time (it depends on data that the plan generates)",
                  c.speed / 1e9, c.memory / 1e9, c.disk / 1e9);
+    note_room(&c);
+    const long long ranks = settings_integer(engine_settings(p->shell->engine), "job.ranks");
+    struct err why;
+    if (ranks > 1)
+        sinks_notice(p->shell->sinks,
+                     "memory is that of each of the %lld ranks; time is that of one rank with all "
+                     "samples, of which ranks with a GPU each compute a part",
+                     ranks);
+    if (ranks > 1 && job_ranks_check(&why) < 0) sinks_notice(p->shell->sinks, "%s", why.text);
     if (c.partly)
         sinks_notice(p->shell->sinks,
                      "lines that use the plan's own results are checked when they run");

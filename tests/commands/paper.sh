@@ -56,6 +56,23 @@ lines "/paper capa figure3 --model $work/tiny --data $work/sets/own.json,$work/s
 check_has "a second file" 'select(.event=="notice").text' "the second file of --data is not used by capa figure3"
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
 check "no sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
+
+# The forecast finds pictures that are not where the data says, and models that take none; it keeps the settings of jobs,
+# with which a plan may also be continued.
+echo '[{"image": "no.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "x"}]}]' >"$work/gone.json"
+mkdir -p "$work/gone" && cp "$work/gone.json" "$work/gone/own.json"
+lines "/set job.ranks 3" "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --out $work/dry13 --dry" "/get job.ranks"
+check "a set without its pictures" 'select(.event=="error").message' "set own: cannot open '$work/gone/no.jpg': No such file or directory"
+same "settings of jobs" "$(grep -A1 '^/reset all' "$work/dry13/ira-table3/plan.vlmsh" | paste -sd' ')" "/reset all /set job.ranks 3"
+touch "$work/dry13/ira-table3/measured.csv"
+lines "/paper ira table3 --model $work/tiny --data $work/gone.json --sets $work/sets --out $work/dry14 --dry" \
+    "/paper capa table1 --model tests/goldens/llama-3.2 --sets $work/gone --out $work/dry15 --dry" \
+    "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --limit 2 --out $work/dry13 --dry" \
+    "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --out $work/dry13 --dry"
+check "refused" 'select(.event=="error").message | sub(" \\(model.*"; "")' "$work/gone.json: cannot open '$work/no.jpg': No such file or directory
+set own has pictures, but the model is text-only
+'$work/dry13/ira-table3' has results of a different plan
+set own: cannot open '$work/gone/no.jpg': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
 same "training runs" "$(costs)" "blank 16 default-1 48 text-1 48"
 lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/dry8 --dry"
