@@ -224,7 +224,7 @@ static enum fate fate_of(const struct model *m, const struct safetensor *t, cons
     if (is_harmless(m, t, plain)) return HARMLESS;
     const enum model_part_kind part = m->family->part(m, t->name);
     const char *dot = strchr(plain, '.');
-    // GGUF files hold only parts that their architecture computes, and encoders of sound.
+    // GGUF files hold only parts that their architecture computes, and audio encoders.
     if (m->checkpoint->gguf_count) return has_level(plain, "audio_tower") ? APART : INSIDE;
     if (!shared) { // a separate module
         const bool norm = strstr(plain, "norm") && dot && !strchr(dot + 1, '.');

@@ -74,7 +74,8 @@ struct family_mmproj {
     // The projector is Gemma 3's: gains of 1 + w, and a matrix with the outputs as columns, which
     // llama.cpp needs in f16 or f32.
     bool columns;
-    bool audio; // files may also hold an audio encoder: the type is clip.vision.projector_type
+    bool audio; // files may also hold an audio encoder; the type's key is then
+                // clip.vision.projector_type
     bool axes;  // the table of positions has one part for columns and one for rows: [2, n, Dv]
     const char *norm;      // name of the projector's norm
     const char *linear[2]; // names of its linear layers
