@@ -32,8 +32,9 @@ static int lora_backward(struct graph *g, const struct tape_step *s)
     return op_back(g, "LoRA", status);
 }
 
-// Computes y += low b^T. For many rows, first computes b^T as identity times b, because only the
-// product with b^T can add in place. That pays only if the rank is below the number of rows.
+// Computes y += low b^T. For many rows, first transposes b (a product with the identity): only
+// matmul_dx, which reads the transpose, can add in place. That pays only if the rank is below the
+// number of rows.
 static int add_product(struct graph *g, struct tensor *y, struct tensor *low, struct tensor *b)
 {
     const struct backend *k = g->backend;
