@@ -3,9 +3,8 @@
 //
 //   hadamard: y = alpha[l] * x      skip: y = x      x, y [n,D] rows of the residual stream
 //
-// The FFN is computed only for text rows, which saves the work; ffn.tokens text or all are
-// controls. alpha [L,D] and the redundancy [L], which `ffn.layers auto` uses to select layers, come
-// from a calibration file.
+// The FFN is then computed only for text rows; ffn.tokens text or all are controls. alpha [L,D] and
+// the redundancy [L], which `ffn.layers auto` uses to select layers, come from a calibration file.
 #include <stdlib.h>
 #include <string.h>
 
