@@ -1,10 +1,9 @@
-// core/methods/hide.c -- hides tokens: no other position attends to them in the chosen layers, from
-// the next token on.
+// core/methods/hide.c -- hides tokens: no other position attends to them in the chosen layers.
 //
 //   row i attends to the keys that it would see, without those of hidden positions except its own
 //
-// Recurrent layers leave the hidden positions out of their state. Rows that see no hidden position
-// are computed as always, and so keep their bits.
+// Recurrent layers leave the hidden positions out of their state. Rows before the first row that
+// would see a hidden position other than its own are computed as always, and so keep their bits.
 //
 // All rows share one list of keys, of which row i sees the first count[i], so that attention
 // computes them together (core/model/attend.c). A hidden row has a list of its own, with its own
@@ -119,7 +118,7 @@ static int hide_start(void **state, const struct method_env *env, struct err *er
         h->reusable = INT64_MAX;
     }
     h->config = &env->model->decoder.config;
-    // Rows up to the first position that changes do not see it, or are it.
+    // Rows before the first position that changes do not see it; its own row sees it in any case.
     while ((first < h->end || first < end) && hides(h, first) == (first < end && hidden[first]))
         first++;
     if ((first < h->end || first < end) && first + 1 < h->reusable) h->reusable = first + 1;

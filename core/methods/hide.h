@@ -10,7 +10,7 @@
 struct settings;
 
 // Returns flags [*end] of the hidden positions, the last of which is *end - 1; the caller frees
-// them. NULL with a message if the setting lists a share of positions, or too large a one.
+// them. NULL with a message if the setting has a percentage, or a position that is too large.
 bool *hide_positions(const struct settings *s, int64_t *end, struct err *err);
 
 #endif

@@ -323,7 +323,7 @@ int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args
     p->next.count = xcalloc((size_t)(n - from), sizeof *p->next.count);
     for (int64_t i = from; i < n && status == 0; i++) {
         const int64_t at = i - from;
-        const struct seen_keys *seen = &args->seen; // chosen earlier, or hidden by another method
+        const struct seen_keys *seen = &args->seen; // what earlier stages and other methods leave
         const bool listed = seen->keys && i >= seen->from;
         const int32_t *list = listed ? seen->keys[i - seen->from] : NULL;
         const int64_t count = list ? seen->count[i - seen->from] : args->past + i + 1;
