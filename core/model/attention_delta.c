@@ -126,8 +126,8 @@ static struct pieces cut(const struct graph *g, const struct layer *layer, const
     return all;
 }
 
-// The state and the tail after the rows so far; data NULL: zeros. Not pointers to tensors of a
-// block, whose memory ends with it.
+// The state and the tail after the rows so far; data NULL: zeros. By value, because the tensor
+// structs of a block are freed with it.
 struct memory {
     struct tensor state, tail;
 };
