@@ -53,14 +53,17 @@ const struct command command_screen = {
     .run = screen_run_command,
 };
 
-static const char *const kinds[] = { "model", "image", "data", "adapter", "session", NULL };
+static const char *const kinds[] = {
+    "model", "image", "data", "adapter", "session", "script", NULL
+};
 
 static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     bool known = !argc;
     for (int i = 0; argc && kinds[i]; i++) known |= !strcmp(kinds[i], argv[0]);
     if (!known)
-        return err_set(err, "/open has no list '%s': use model, image, data, adapter or session",
+        return err_set(err,
+                       "/open has no list '%s': use model, image, data, adapter, session or script",
                        argv[0]);
     if (need_screen(shell, err) < 0) return -1;
     return shell->screen->open(shell->screen->self, argc ? argv[0] : NULL, err);
@@ -69,10 +72,27 @@ static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_open = {
     .name = "open",
     .also = "browse picker files",
-    .usage = "/open [model|image|data|adapter|session]",
-    .help = "Opens a picker for models, pictures, data, adapters or sessions (full screen only).",
+    .usage = "/open [model|image|data|adapter|session|script]",
+    .help = "Opens a picker for models, pictures, data, adapters, sessions or scripts (full screen "
+            "only).",
     .max = 1,
     .complete = COMPLETE_WORDS,
     .words = kinds,
     .run = open_run,
+};
+
+static int last_run(struct shell *shell, int argc, char **argv, struct err *err)
+{
+    return need_screen(shell, err) < 0 ? -1 : shell->screen->open(shell->screen->self, "last", err);
+}
+
+const struct command command_last = {
+    .name = "last",
+    .also = "key macro record script copy",
+    .usage = "/last",
+    .help = "Shows and copies the line that does what the last key did (full screen only).",
+    .details = "A key that changes or measures something shows its line (/set norm.align on) above "
+               "the status line. /last copies that line to the clipboard and to a file, so that it "
+               "can go into a script.",
+    .run = last_run,
 };

@@ -191,3 +191,29 @@ void complete_find(const struct shell *shell, const char *line, size_t start,
     free(name);
     free(first);
 }
+
+static const char *option_help(const struct option_row *rows, const char *name)
+{
+    for (; rows && rows->name; rows++)
+        if (!strcmp(rows->name, name)) return rows->help;
+    return NULL;
+}
+
+const char *complete_help(const char *line, const char *candidate)
+{
+    line += strspn(line, " \t");
+    char *name = next_word(&line, line + strlen(line));
+    const struct command *command = name && *name == '/' ? command_find(name + 1) : NULL;
+    const struct command *named = command_find(candidate + (*candidate == '/'));
+    const struct setting *row = settings_find(candidate);
+    const char *help = command ? option_help(command->options, candidate) : NULL;
+    free(name);
+    if (*candidate == '/') return named ? named->help : NULL;
+    for (const struct command_action *a = command ? command->actions : NULL; a && a->name; a++) {
+        if (!strcmp(a->name, candidate)) return a->help;
+        if (!help) help = option_help(a->options, candidate);
+    }
+    if (help || !command) return help;
+    if (row) return row->help;
+    return command->complete == COMPLETE_COMMAND && named ? named->help : NULL;
+}

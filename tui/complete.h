@@ -19,6 +19,9 @@ struct candidates {
 // Finds all candidates at this position of the line; the caller filters them by the typed prefix.
 void complete_find(const struct shell *shell, const char *line, size_t start,
                    struct candidates *candidates);
+// Returns one sentence on a candidate of this line: a command, an action, an option or a setting;
+// NULL: none.
+const char *complete_help(const char *line, const char *candidate);
 void candidates_release(struct candidates *c);
 
 #endif

@@ -139,3 +139,10 @@ void history_keep(struct history *h, const char *entry)
     write_entry(file, entry); // on a full disk only this entry is lost
     close(file);
 }
+
+const char *history_recent(int index)
+{
+    const HIST_ENTRY *e =
+        index < history_length ? history_get(history_base + history_length - 1 - index) : NULL;
+    return e ? e->line : NULL;
+}

@@ -17,4 +17,7 @@ void history_close(struct history *h);
 // Skips empty entries and those that begin with a space.
 void history_keep(struct history *h, const char *entry);
 
+// Returns an entry of readline's list, 0: the newest; NULL: there are no more.
+const char *history_recent(int index);
+
 #endif

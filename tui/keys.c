@@ -35,6 +35,13 @@ static const struct key_row rows[] = {
     { "all", "Shift-Tab", "focus-back", "previous panel", NULL },
     { "all", "PageUp", "page-up", "scroll back", NULL },
     { "all", "PageDown", "page-down", "scroll forward", NULL },
+    { "panel", "?", "help", "keys of the focused panel", NULL },
+    { "panel", "1", "focus chat", "conversation", NULL },
+    { "panel", "2", "focus image", "picture", NULL },
+    { "panel", "3", "focus settings", "settings", NULL },
+    { "panel", "4", "focus dynamics", "curves over layers", NULL },
+    { "panel", "5", "focus jobs", "jobs", NULL },
+    { "panel", "6", "focus compare", "compared answers", NULL },
     { "input", "Tab", "complete", "complete; on an empty line: next panel", NULL },
     { "input", "Alt-Enter", "newline", "insert a new line", NULL },
     { "input", "Ctrl-Alt-J", "newline", "insert a new line, in terminals without Alt-Enter", NULL },
@@ -113,6 +120,7 @@ static const struct key_row rows[] = {
     { "settings", "Space", "toggle", "toggle, or next choice", "Space: toggle" },
     { "settings", "Enter", "change", "edit the value (Enter accepts, Esc cancels)", "Enter: edit" },
     { "settings", "d", "default", "reset to the default", "d: default" },
+    { "settings", "/", "filter", "show only settings that contain a text", "/: filter" },
     { "settings", "c", "changed", "show only changed settings, or all", "c: changed" },
     { "settings", "Tab", "focus-next", "next panel", NULL },
     { "settings", "Esc", "back", "back to the input line", "Esc: back" },
@@ -143,11 +151,14 @@ static const struct key_row rows[] = {
     { "list", "Down", "down", "one down", NULL },
     { "list", "PageUp", "page-up", "one page up", NULL },
     { "list", "PageDown", "page-down", "one page down", NULL },
+    { "list", "Home", "top", "first item", NULL },
+    { "list", "End", "bottom", "last item", NULL },
     { "list", "Tab", "down", "one down", NULL },
     { "list", "Shift-Tab", "up", "one up", NULL },
     { "list", "Enter", "choose", "choose the selected item", NULL },
     { "list", "Backspace", "rub", "delete the last letter", NULL },
     { "list", "Ctrl-U", "clear", "clear the search", NULL },
+    { "list", "F1", "help", "keys of lists (also ? before a search)", NULL },
     { "list", "Esc", "close", "close the list", NULL },
     { "list", "Ctrl-C", "close", "close the list", NULL },
     { "pager", "Esc", "close", "close the page", "Esc: close" },
@@ -354,6 +365,8 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     const char *command = bound ? bound->command : find_row(k->rows, context, key);
     // An open list or page receives every key, including those of "all".
     const bool alone = !strcmp(context, "list") || !strcmp(context, "pager");
+    if (!command && !alone && strcmp(context, "input") != 0)
+        command = find_row(k->rows, "panel", key);
     if (!command && !alone) command = find_row(k->rows, "all", key);
     char *copy = command ? xstrdup(command) : NULL;
     pthread_mutex_unlock(&k->mutex);

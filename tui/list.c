@@ -9,6 +9,7 @@
 
 #include "commands/reference.h"
 #include "tui/controls.h"
+#include "tui/panel.h"
 #include "tui/picker.h"
 #include "tui/text.h"
 #include "tui/wrap.h"
@@ -55,10 +56,13 @@ static bool also_says(const char *words, const char *pattern)
 static int score_pattern(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
+    const size_t n = strlen(pattern);
     // Help matches only as an exact substring.
-    const bool noted = strlen(pattern) > 2 && strcasestr(item->note, pattern);
+    const bool noted = n > 2 && strcasestr(item->note, pattern);
+    const int whole = n > 2 && strcasestr(item->label, pattern) ? 40 : 0;
     if (also_says(item->also, pattern) || also_says(item->alias, pattern)) return label + 60;
-    return label ? label + 20 : noted ? 10 : 0;
+    const int score = label ? label + 20 + whole : noted ? 10 : 0;
+    return item->kind < ITEM_LINE || !score ? score : score > 31 ? score - 30 : 1;
 }
 
 // Scores the whole pattern. If it does not match, scores its words: all must match, and the lowest
@@ -98,7 +102,8 @@ static void filter_items(struct list_view *l)
 struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value)
 {
     l->items = xreallocarray(l->items, l->count + 1, sizeof *l->items);
-    l->items[l->count] = (struct item){ xstrdup(label), xstrdup(note), xstrdup(value), NULL, NULL };
+    l->items[l->count] =
+        (struct item){ .label = xstrdup(label), .note = xstrdup(note), .value = xstrdup(value) };
     return &l->items[l->count++];
 }
 
@@ -115,34 +120,12 @@ void list_ready(struct view *v)
     picker_look(v);
 }
 
-// --- palette and help ----------------------------------------------------------------------------
-
-void list_open_palette(struct view *v)
-{
-    const struct command *command;
-    const struct setting *row;
-    list_begin(v, LIST_PALETTE, "commands and settings");
-    for (int i = 0; (command = command_at(i)); i++) {
-        char *name = xasprintf("/%s", command->name);
-        struct item *item = list_add(&v->list, name, command->help, name);
-        item->also = command->also;
-        item->alias = command->alias;
-        free(name);
-    }
-    for (int i = 0; (row = settings_shown(i)); i++) {
-        char *note = xasprintf("= %s   %s", settings_text(v->settings, row->key), row->help);
-        char *line = xasprintf("/set %s ", row->key);
-        list_add(&v->list, row->key, note, line)->also = row->also;
-        free(note);
-        free(line);
-    }
-    list_ready(v);
-}
+// --- help ----------------------------------------------------------------------------------------
 
 struct help {
     struct list_view *list;
     const char *context;
-    bool everywhere; // adds the keys that work in every panel, not the panel's own
+    const char *everywhere; // adds the keys of this context that the panel's own do not override
 };
 
 // Returns whether a key of the panel's context overrides this key in the panel. A user's binding
@@ -161,7 +144,7 @@ static bool is_replaced(const struct key_row *key, const char *context)
 static void add_key(void *self, const struct key_row *row)
 {
     const struct help *h = self;
-    if (strcmp(row->context, h->everywhere ? "all" : h->context) != 0) return;
+    if (strcmp(row->context, h->everywhere ? h->everywhere : h->context) != 0) return;
     if (h->everywhere && is_replaced(row, h->context)) return;
     list_add(h->list, row->key, row->note, row->command);
 }
@@ -171,7 +154,7 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
     char *title = xasprintf("keys: %s", context);
     list_begin(v, LIST_HELP, title);
     struct list_view *l = &v->list;
-    struct help h = { l, context, false };
+    struct help h = { l, context, NULL };
     keys_each(keys, add_key, &h);
     if (!strcmp(context, "input")) {
         list_add(l, "Ctrl-R", "search the history", "");
@@ -179,9 +162,16 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
         list_add(l, "\"\"\"", "start and end a text of several lines", "");
         list_add(l, "", "other keys: readline (~/.inputrc)", "");
     }
-    list_add(l, "everywhere:", "", "");
-    h.everywhere = true;
-    keys_each(keys, add_key, &h);
+    if (strcmp(context, "list") != 0) {
+        list_add(l, "everywhere:", "", "");
+        h.everywhere = "all";
+        keys_each(keys, add_key, &h);
+    }
+    if (panel_find(context) != PANEL_NONE) {
+        list_add(l, "in every panel:", "", "");
+        h.everywhere = "panel";
+        keys_each(keys, add_key, &h);
+    }
     free(title);
     list_ready(v);
 }
@@ -196,7 +186,8 @@ const struct item *list_selected(const struct list_view *l)
 static struct area list_area(const struct list_view *l, struct area screen)
 {
     struct area a = screen;
-    a.width = screen.width > 110 ? 100 : screen.width - (screen.width > 60 ? 6 : 0);
+    const int most = l->kind == LIST_PALETTE ? 150 : 100;
+    a.width = screen.width > most + 10 ? most : screen.width - (screen.width > 60 ? 6 : 0);
     a.height = screen.height > 30 ? 26 : screen.height - (screen.height > 16 ? 4 : 0);
     const int need = (int)l->count + 3;
     if (a.height > need && need >= 8) a.height = need;
@@ -240,13 +231,24 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     c->cursor_y = inner.y;
     struct area rows = { inner.x, inner.y + 1, inner.width, inner.height - 1 };
     const bool preview = l->kind == LIST_PICKER && !strcmp(l->what, "image") && rows.width >= 50;
-    if (preview) rows.width = rows.width * 3 / 5;
+    // The description of the palette's selected item is beside the list, or below it.
+    const bool palette = l->kind == LIST_PALETTE, beside = palette && rows.width >= 90;
+    if (preview || beside) rows.width = rows.width * 3 / 5;
+    struct area about = { rows.x + rows.width + 1, rows.y, inner.width - rows.width - 1,
+                          rows.height };
+    if (beside) about.x++, about.width -= 2; // a gap on both sides
+    if (palette && !beside) {
+        const int lines = rows.height > 14 ? 6 : rows.height > 6 ? 2 : 0;
+        rows.height -= lines;
+        about = (struct area){ rows.x + 1, rows.y + rows.height, rows.width - 2, lines };
+    }
     // If notes are cut, the selected one is shown in full below the list.
     bool cut;
     const int middle = note_column(l, rows.width, &cut);
-    const bool below = cut && !preview && rows.height > 6;
+    const bool below = cut && !preview && !palette && rows.height > 6;
     if (below) rows.height -= 2;
     l->height = rows.height;
+    l->width = rows.width;
     if (l->selected < l->top) l->top = l->selected;
     if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
         l->top = l->selected - (size_t)l->height + 1;
@@ -270,10 +272,8 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         for (int y = 0; y < under.height && *note && wrap_next(&w); y++)
             canvas_text_n(c, under, 1, y, STYLE_NOTICE, w.line, w.length);
     }
-    if (preview)
-        picker_draw(v, c,
-                    (struct area){ rows.x + rows.width + 1, rows.y, inner.width - rows.width - 1,
-                                   rows.height });
+    if (palette) palette_describe(v, c, about);
+    if (preview) picker_draw(v, c, about);
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -308,10 +308,14 @@ static void choose(struct view *v, const struct shell *shell)
     char *value = xstrdup(list_selected(l)->value);
     if (l->kind == LIST_PICKER) {
         picker_choose(v, value, shell);
+    } else if (l->kind == LIST_PALETTE && list_selected(l)->kind == ITEM_LINE) {
+        free(v->insert);
+        v->insert = xstrdup(value);
     } else if (l->kind == LIST_PALETTE) {
-        const struct command *command = command_find(value + 1);
+        const bool object = list_selected(l)->kind == ITEM_OBJECT;
+        const struct command *command = object ? NULL : command_find(value + 1);
         const bool complete = command && command->min == 0 && command->max == 0;
-        if (complete) {
+        if (complete || object) {
             view_run(v, false, "%s", value);
         } else {
             free(v->insert);
@@ -368,7 +372,8 @@ void list_click(struct view *v, struct area screen, int x, int y, int button,
         return;
     }
     const int row = y - a.y - 2;
-    if (row < 0 || row >= l->height || l->top + (size_t)row >= l->shown_count) return;
+    if (x > a.x + l->width || row < 0 || row >= l->height || l->top + (size_t)row >= l->shown_count)
+        return;
     const bool again = l->selected == l->top + (size_t)row;
     l->selected = l->top + (size_t)row;
     if (again)

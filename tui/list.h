@@ -1,15 +1,18 @@
 // tui/list.h -- lists drawn over the panels: the command palette, the pickers, the keys.
 //
-//   list_open_palette(v);  list_open_picker(v, "image", shell);  list_open_help(v, keys, "chat");
-//   list_type(v, &key);  list_act(v, "choose", shell);         // sets v->run or v->insert
+//   list_open_palette(v, shell);  list_open_picker(v, "image", shell);  list_open_help(v, keys,
+//   "chat"); list_type(v, &key);  list_act(v, "choose", shell);         // sets v->run or v->insert
 #ifndef TUI_LIST_H
 #define TUI_LIST_H
 
 #include "commands/command.h"
 #include "tui/view.h"
 
-void list_open_palette(struct view *v);
-// what: model, image, data, adapter or session; NULL: lists these words.
+// Lists commands, settings, earlier lines, sessions, jobs, models and files (palette.c).
+void list_open_palette(struct view *v, const struct shell *shell);
+// Draws the description of the palette's selected item.
+void palette_describe(const struct view *v, struct canvas *c, struct area area);
+// what: model, image, data, adapter, session or script; NULL: lists these words.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
 void list_open_help(struct view *v, struct keys *keys, const char *context);
 void list_draw(struct view *v, struct canvas *c, struct area area);

@@ -101,11 +101,10 @@ static bool spans_layers(const struct result_kind *k)
     return over_picture(k) && (k->each & EACH_LAYER) && !(k->each & EACH_ALONE);
 }
 
-// Requests the map of the token w->token, or the maps of all tokens. If the strip of layers is
-// shown, requests one token's maps of all layers: they cost the same pass.
-static void ask(struct view *v, const struct map_id *w, bool each)
+// Returns the command that measures a map: of the token w->token, or of each token; of one layer,
+// or of all. free() it.
+static char *line_of(const struct map_id *w, bool each, bool all)
 {
-    const bool all = v->image.strip.height > 0 && !each && spans_layers(kind_at(w->kind));
     const char *command;
     const struct result_kind *k = result_map_kind(w->kind, &command);
     struct buf b = { 0 };
@@ -118,8 +117,24 @@ static void ask(struct view *v, const struct map_id *w, bool each)
     if ((k->each & EACH_TOKEN) && !each && w->token >= 0) buf_printf(&b, " --token %d", w->token);
     if ((k->each & EACH_HEAD) && w->head >= 0) buf_printf(&b, " --head %d", w->head);
     if ((k->each & EACH_HEAD) && w->head < 0) buf_puts(&b, " --head mean");
+    return buf_take(&b);
+}
+
+char *maps_line(const struct view *v)
+{
+    const struct map *now = view_map(v);
+    if (!now || kind_of(now) < 0) return NULL;
+    const struct map_id w = v->image.requesting ? v->image.requested : id_of(v, now);
+    return line_of(&w, false, false);
+}
+
+// Requests the map of the token w->token, or the maps of all tokens. If the strip of layers is
+// shown, requests one token's maps of all layers: they cost the same pass.
+static void ask(struct view *v, const struct map_id *w, bool each)
+{
+    const bool all = v->image.strip.height > 0 && !each && spans_layers(kind_at(w->kind));
     free(v->quiet);
-    v->quiet = buf_take(&b);
+    v->quiet = line_of(w, each, all);
 }
 
 static void show_or_request(struct view *v, struct map_id w)

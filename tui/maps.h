@@ -25,6 +25,9 @@ void maps_fill(struct view *v);
 void maps_kind(struct view *v); // to the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
 void maps_failed(struct view *v, const char *why);
+// Returns the command that measures the chosen map, or the requested one; NULL: no command does.
+// free() it.
+char *maps_line(const struct view *v);
 bool maps_steps(const struct map *m);      // whether the step keys apply to this kind of map
 void maps_last(struct view *v, int token); // to that token's map if live maps ended before it
 void maps_forget(struct view *v);          // drops the maps of an answer that is no longer current

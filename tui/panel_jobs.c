@@ -376,6 +376,7 @@ static unsigned act(struct view *v, const char *action)
     static const char *const requests[] = { "pause", "resume", "cancel", NULL };
     static const char *const others[] = { "mark", "compare", "unit", "show", "log", NULL };
     struct jobs_view *j = &v->jobs;
+    if (j->news) list_rows(j); // the news may be newer than the last frame
     const struct job_row *row = row_at(j, j->selected);
     int at = (int)j->selected;
     if (!strcmp(action, "back") && j->filter.length) {
@@ -429,6 +430,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 {
     struct jobs_view *j = &v->jobs;
     const int titles = area.height >= 8;
+    if (j->news) list_rows(j);
     if (button == 4) act(v, "up");
     if (button == 5) act(v, "down");
     const size_t at = j->top + (size_t)(y - titles);

@@ -48,6 +48,7 @@ static void list_rows(struct view *v, bool focused)
     for (enum rank rank = RANK_METHOD; rank < RANKS; rank++)
         for (int i = 0; (row = settings_shown(i)); i++) {
             if (s->changed_only && !settings_changed(v->settings, row->key)) continue;
+            if (s->filter.length && !strcasestr(row->key, s->filter.data)) continue;
             if (rank_of(v, row) != rank) continue;
             s->rows = xreallocarray(s->rows, (size_t)s->count + 1, sizeof *s->rows);
             s->rows[s->count++] = row;
@@ -146,7 +147,12 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
     if (!count) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "all settings are at their defaults (c: show all)");
+        if (s->filter.length)
+            canvas_printf(c, area, 0, 0, STYLE_DIM, "no setting contains '%s'", s->filter.data);
+        else
+            canvas_text(c, area, 0, 0, STYLE_DIM,
+                        "all settings are at their defaults (c: show all)");
+        if (s->filtering && focused) field_draw(c, area, "filter: ", &s->filter);
         return;
     }
     const int middle = value_column(area.width);
@@ -162,6 +168,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     if (help)
         draw_help(c, (struct area){ area.x, area.y + rows.height, area.width, help },
                   row_at(v, s->selected));
+    if (s->filtering && focused) field_draw(c, area, "filter: ", &s->filter);
 }
 
 // --- changing ------------------------------------------------------------------------------------
@@ -212,6 +219,11 @@ static unsigned act(struct view *v, const char *action)
         move_group(v, 1);
     else if (!strcmp(action, "changed"))
         s->changed_only = !s->changed_only;
+    else if (!strcmp(action, "filter")) {
+        s->filtering = true;
+        buf_clear(&s->filter);
+    } else if (!strcmp(action, "back") && s->filter.length)
+        buf_clear(&s->filter);
     else if (!strcmp(action, "back"))
         return PANEL_DONE | PANEL_BACK;
     else if (!row && text_listed(of_row, action))
@@ -229,14 +241,20 @@ static unsigned act(struct view *v, const char *action)
 
 static bool typing(const struct view *v)
 {
-    return v->set.editing;
+    return v->set.editing || v->set.filtering;
 }
 
 static void type(struct view *v, const struct key *key)
 {
     const struct setting *row = row_at(v, v->set.selected);
-    if (field_type(&v->set.edit, key)) return;
-    const bool enter = !strcmp(key->name, "Enter");
+    const bool filtering = v->set.filtering, enter = !strcmp(key->name, "Enter");
+    if (field_type(filtering ? &v->set.filter : &v->set.edit, key)) return;
+    if (filtering) {
+        if (!strcmp(key->name, "Esc")) buf_clear(&v->set.filter);
+        v->set.filtering = !enter && strcmp(key->name, "Esc") != 0;
+        list_rows(v, true); // the next key may come before the next frame
+        return;
+    }
     if (enter || !strcmp(key->name, "Esc")) v->set.editing = false;
     if (!enter || !row) return;
     const char *value = v->set.edit.data;

@@ -31,6 +31,7 @@ static const struct kind {
       "/data check", false },
     { "adapter", "load an adapter", NULL, "adapter_config.json", "/adapter load", false },
     { "session", "resume a session", NULL, NULL, "/session resume", false },
+    { "script", "run a script", (const char *const[]){ ".vlmsh", NULL }, NULL, "/run", false },
 };
 
 static_assert(sizeof kinds / sizeof kinds[0] == PICKER_KINDS, "a folder for each (tui/view.h)");
@@ -127,6 +128,20 @@ static bool holds(const char *folder, const char *file)
     const bool there = access(path, R_OK) == 0;
     free(path);
     return there;
+}
+
+const char *picker_command(const char *path, const char **what)
+{
+    struct stat st;
+    if (stat(path, &st) < 0) return NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const struct kind *k = &kinds[i];
+        const bool folder = S_ISDIR(st.st_mode) && k->holds && holds(path, k->holds);
+        const bool file = S_ISREG(st.st_mode) && k->endings && ends_with(path, k->endings);
+        *what = k->name;
+        if (folder || file) return k->command;
+    }
+    return NULL;
 }
 
 static int by_name(const void *a, const void *b)

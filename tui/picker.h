@@ -12,6 +12,8 @@ void picker_draw(struct view *v, struct canvas *c, struct area area);
 // Returns the command for the path of a picture dropped on the window (quoted, escaped or as
 // file://): "/image cat.png". NULL: other text.
 char *picker_dropped(const char *text);
+// Returns the command that opens a file or folder ("/image", "/run"); NULL: none. *what: the kind.
+const char *picker_command(const char *path, const char **what);
 // Returns the path as an argument of a command line, quoted if necessary.
 char *picker_quote(const char *path);
 

@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
 #include "core/base/places.h"
+#include "core/base/text.h"
 #include "tui/lines.h"
 #include "tui/list.h"
 #include "tui/maps.h"
@@ -42,6 +45,7 @@ void screen_free(struct screen *s)
     view_free(s->view);
     canvas_release(&s->canvas);
     key_reader_release(&s->reader);
+    free(s->remembered);
     free(s->stored);
     free(s->stored_session);
     free(s);
@@ -50,6 +54,35 @@ void screen_free(struct screen *s)
 struct sink screen_sink(struct screen *s)
 {
     return news_sink(s->queue);
+}
+
+// --- the layout of the last start ----------------------------------------------------------------
+
+static char *layout_file(void)
+{
+    return places_file("XDG_STATE_HOME", ".local/state", "layout");
+}
+
+void screen_remember(const char *layout)
+{
+    char *path = layout_file();
+    if (path && places_make_parents(path, NULL) == 0)
+        file_out_update(path, layout, strlen(layout),
+                        NULL); // without it, the next start has `auto`
+    free(path);
+}
+
+static char *remembered_layout(void)
+{
+    enum { LONGEST = 64 };
+    size_t size;
+    char *path = layout_file(), *name = path ? file_read(path, LONGEST, &size, NULL) : NULL;
+    if (name && !text_listed(layout_names, name)) {
+        free(name);
+        name = NULL;
+    }
+    free(path);
+    return name;
 }
 
 // --- news ----------------------------------------------------------------------------------------
@@ -115,6 +148,15 @@ static void explain_colours(struct screen *s)
     free(text);
 }
 
+// Shows and copies the line that does what the last key did.
+static void copy_last(struct view *v)
+{
+    view_add(v, ENTRY_TEXT,
+             v->key_line ? v->key_line : "no key has changed or measured anything yet");
+    free(v->copy);
+    v->copy = v->key_line ? xstrdup(v->key_line) : NULL;
+}
+
 static void take_news(struct screen *s)
 {
     struct news *n;
@@ -123,6 +165,8 @@ static void take_news(struct screen *s)
             serve_capture(s, n->data);
         else if (n->kind == NEWS_OPEN && !strcmp(n->text, "tour"))
             s->view->tour = 1;
+        else if (n->kind == NEWS_OPEN && !strcmp(n->text, "last"))
+            copy_last(s->view);
         else if (n->kind == NEWS_OPEN)
             list_open_picker(s->view, n->text, &s->lookup);
         else if (n->kind == NEWS_LEAVE)
@@ -299,6 +343,7 @@ static void open_all(struct screen *s, struct err *err)
         s->lookup.store ? draft_owner_begin(s->lookup.store) : (struct draft_owner){ .fd = -1 };
     s->typed.history = history_open(path);
     free(path);
+    s->remembered = remembered_layout();
     terminal_locale();
     s->prompt = prompt_new(&s->lookup, on_line, s); // before curses: both read terminfo
     s->terminal = terminal_open(err);

@@ -3,16 +3,19 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "tui/complete.h"
 #include "tui/list.h"
 #include "tui/pager.h"
 #include "tui/screen_parts.h"
 #include "tui/status.h"
+#include "tui/text.h"
 #include "tui/wrap.h"
 
 int screen_layout(const struct screen *s, int columns)
 {
+    const char *set = view_setting(s->view, "screen.layout");
     if (s->layout >= 0) return s->layout;
-    return screen_layout_find(view_setting(s->view, "screen.layout"), columns);
+    return screen_layout_find(s->remembered && !strcmp(set, "auto") ? s->remembered : set, columns);
 }
 
 const char *screen_context(const struct screen *s)
@@ -85,7 +88,8 @@ static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area
     free(title);
 }
 
-// Draws Tab's candidates in columns above the status line.
+// Draws Tab's candidates in columns above the status line, and above them a sentence on the chosen
+// one.
 static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
 {
     char *const *list;
@@ -103,23 +107,42 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
     const char *typed = prompt_typed(s->prompt);
     size_t m = strlen(typed);
     while (m && strchr(" \"", typed[m - 1])) m--; // added by completion
+    const char *help = NULL;                      // of the chosen candidate
     canvas_fill(c, area, STYLE_STATUS, ' ');
     for (int i = 0; i < (int)count && i < lines * across; i++) {
         const struct area cell = { i % across * width, area.y + i / across, width - 1, 1 };
         const size_t n = strlen(list[i]);
         const bool chosen = m >= n && !memcmp(typed + m - n, list[i], n);
+        if (chosen && !help) help = complete_help(typed, list[i]);
         canvas_text(c, cell, 1, 0, chosen ? STYLE_MATCH : STYLE_STATUS, list[i]);
     }
     const int left = (int)count - lines * across;
     if (left > 0)
         canvas_printf(c, area, c->columns - 14, lines - 1, STYLE_STATUS, " %d more ", left);
+    if (!help || !area.y) return;
+    const struct area above = { 0, area.y - 1, c->columns, 1 };
+    const bool whole = text_width(help) + 2 <= c->columns;
+    canvas_fill(c, above, STYLE_MATCH, ' ');
+    canvas_printf(c, above, 1, 0, STYLE_MATCH, "%.*s%s",
+                  (int)text_fit(help, c->columns - (whole ? 2 : 5)), help, whole ? "" : "...");
 }
 
-// Draws the hint above the status line, on up to three lines.
-static void draw_hint(const struct screen *s, struct canvas *c, int bottom)
+// Draws the hint above the status line, on up to three lines. The short line of a key covers only
+// its own width: beside the keys on the frame of the focused panel, or if a panel covers the whole
+// width (`alone`), right of what that panel has in its last line.
+static void draw_hint(const struct screen *s, struct canvas *c, int bottom, bool alone)
 {
     enum { MOST = 3 };
-    if (!s->view->hint || bottom < 1) return;
+    const struct view *v = s->view;
+    if (!v->hint || bottom < 1) return;
+    const bool key = v->key_line && !strncmp(v->hint, v->key_line, strlen(v->key_line));
+    const int width = text_width(v->hint) + 2;
+    if (key && width < c->columns / 2) {
+        const struct area line = { alone ? c->columns - width : 0, bottom - 1, width, 1 };
+        canvas_fill(c, line, STYLE_MATCH, ' ');
+        canvas_text(c, line, 1, 0, STYLE_MATCH, v->hint);
+        return;
+    }
     struct wrap w = wrap_begin_marked(s->view->hint, c->columns - 2);
     int lines = wrap_count(s->view->hint, c->columns - 2);
     if (lines > MOST) lines = MOST;
@@ -160,7 +183,7 @@ void screen_draw(struct screen *s, struct canvas *c)
     free(page);
     free(label);
     draw_menu(s, c, bottom);
-    draw_hint(s, c, bottom);
+    draw_hint(s, c, bottom, count && placed[count - 1].area.width == c->columns);
     if (s->view->list.kind != LIST_NONE)
         list_draw(s->view, c, (struct area){ 0, 0, c->columns, c->lines });
 }

@@ -18,6 +18,7 @@
 #include "core/base/places.h"
 #include "tui/hints.h"
 #include "tui/list.h"
+#include "tui/maps.h"
 #include "tui/pager.h"
 #include "tui/picker.h"
 #include "tui/screen_parts.h"
@@ -73,6 +74,7 @@ static bool read_change(const struct screen *s, const char *line, char key[KEY_M
 static void run_key(struct screen *s, const char *line)
 {
     char key[KEY_MOST], value[256];
+    view_key_line(s->view, line);
     if (read_change(s, line, key, value)) settings_set(s->view->settings, key, value, NULL);
     s->view->keys_waiting++;
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
@@ -229,7 +231,10 @@ static void next_layout(struct screen *s)
     if (!strcmp(layout_names[s->layout], "compare") && !s->view->compare.text[0]) s->layout++;
     if (!strcmp(layout_names[s->layout], "changed") && !s->view->changed.which) s->layout = 0;
     s->focus = PANEL_NONE;
-    view_hint(s->view, "layout: %s", layout_names[s->layout]);
+    char *line = xasprintf("/set screen.layout %s", layout_names[s->layout]);
+    view_key_line(s->view, line);
+    free(line);
+    if (!screen_shows_compared(s)) screen_remember(layout_names[s->layout]);
 }
 
 static const char *const actions[] = { "help",     "palette",   "layout",     "theme",
@@ -252,7 +257,7 @@ static void run_action(struct screen *s, const char *action)
     } else if (!strcmp(action, "help")) {
         list_open_help(s->view, s->keys, screen_context(s));
     } else if (!strcmp(action, "palette")) {
-        list_open_palette(s->view);
+        list_open_palette(s->view, &s->lookup);
     } else if (!strcmp(action, "layout")) {
         next_layout(s);
     } else if (!strcmp(action, "theme")) {
@@ -293,11 +298,25 @@ static bool covers_all(const struct screen *s)
     return count && placed[count - 1].over && placed[count - 1].area.width == s->canvas.columns;
 }
 
+// Shows the line that measures the chosen map if it is not `before`, which this function frees.
+static void show_map_line(struct view *v, char *before)
+{
+    char *now = maps_line(v);
+    if (now && (!before || strcmp(now, before) != 0)) view_key_line(v, now);
+    free(now);
+    free(before);
+}
+
 // Runs the command of a key: a line, or an action of the panel or of the screen.
 static void run_command(struct screen *s, const char *command)
 {
     if (*command == '/') {
+        view_key_line(s->view, command);
         run_line(s, command);
+        return;
+    }
+    if (s->view->list.kind != LIST_NONE && !strcmp(command, "help")) {
+        list_open_help(s->view, s->keys, "list");
         return;
     }
     if (s->view->list.kind != LIST_NONE) {
@@ -310,7 +329,12 @@ static void run_command(struct screen *s, const char *command)
         return;
     }
     const struct panel *panel = panel_at(s->focus);
+    char *before = s->focus == PANEL_image ? maps_line(s->view) : NULL;
     const unsigned result = panel ? panel->act(s->view, command) : PANEL_IGNORED;
+    if (before && result != PANEL_DONE)
+        free(before);
+    else if (s->focus == PANEL_image)
+        show_map_line(s->view, before);
     // A line that a panel requests prints into the conversation, which must be visible.
     const bool answers = s->view->run && !s->view->run_key;
     if (result & PANEL_BACK || (answers && covers_all(s))) s->focus = PANEL_NONE;
@@ -357,8 +381,10 @@ void screen_apply(struct screen *s)
     char *text;
     if ((text = take(&v->run)) && v->run_key)
         run_key(s, text);
-    else if (text)
+    else if (text) {
+        view_key_line(v, text);
         run_line(s, text);
+    }
     free(text);
     if ((text = take(&v->quiet))) worker_submit_quiet(s->worker, text);
     free(text);
@@ -498,6 +524,8 @@ static void take_named(struct screen *s, const struct key *key)
     const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");
     if (command) {
         run_command(s, command);
+    } else if (list && !strcmp(key->bytes, "?") && !s->view->list.filter.length) {
+        list_open_help(s->view, s->keys, "list");
     } else if (list) {
         list_type(s->view, key);
     } else if (!page && (!panel || letter)) {

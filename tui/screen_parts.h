@@ -29,9 +29,10 @@ struct screen {
     struct view *view;
     struct canvas canvas;
     struct key_reader reader;
-    int layout; // -1: the one that screen.layout names
-    int before; // the layout before a comparison was shown
-    int focus;  // PANEL_...; PANEL_NONE: the input line
+    int layout;       // -1: the one that screen.layout names
+    int before;       // the layout before a comparison was shown
+    char *remembered; // name of the layout that F7 chose last, for screen.layout auto; NULL: none
+    int focus;        // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
     int status;              // exit status
     atomic_int text_columns; // of the conversation, in the last frame
@@ -70,6 +71,9 @@ void screen_draft_typed(struct screen *s); // schedules a check
 void screen_draft_keep(struct screen *s);  // has the watcher store the draft
 void screen_draft_last(struct screen *s);  // stores the draft at exit
 void screen_draft_announce(struct screen *s, const struct draft *d); // reports a restored draft
+
+// screen.c
+void screen_remember(const char *layout); // for later starts
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
 void screen_tour_offer(struct screen *s); // writes the current step into the input line

@@ -65,6 +65,7 @@ void view_free(struct view *v)
     compare_release(&v->compare);
     changed_release(&v->changed);
     buf_release(&v->set.edit);
+    buf_release(&v->set.filter);
     free(v->set.rows);
     dynamics_release(&v->dynamics);
     jobs_news_free(v->jobs.news);
@@ -76,6 +77,7 @@ void view_free(struct view *v)
     free(v->line);
     free(v->progress_what);
     free(v->hint);
+    free(v->key_line);
     free(v->run);
     free(v->quiet);
     free(v->preview);
@@ -101,6 +103,14 @@ void view_hint(struct view *v, const char *format, ...)
     v->hint = text;
 }
 
+void view_key_line(struct view *v, const char *line)
+{
+    char *own = xstrdup(line);
+    free(v->key_line);
+    v->key_line = own;
+    view_hint(v, "%s", own);
+}
+
 void view_run(struct view *v, bool key, const char *format, ...)
 {
     va_list args;
@@ -123,17 +133,34 @@ const char *view_setting(const struct view *v, const char *key)
     return settings_text(v->settings, key);
 }
 
-// Shows a message in the conversation, or on the status line if a panel's key caused it.
-static void show_message(struct view *v, enum entry_kind kind, const char *text)
+// Shows a message of a key's line on the status line, behind the line and earlier messages.
+static void show_key_message(struct view *v, const char *text)
 {
-    if (!v->by_key) {
-        view_add(v, kind, text);
+    const char *set =
+        v->hint && v->key_line && !strcmp(v->hint, v->key_line) && !strncmp(v->hint, "/set ", 5)
+            ? v->hint + 5
+            : "";
+    const size_t n = strcspn(set, " ");
+    // "/set KEY VALUE" says "KEY = VALUE" already.
+    if (set[n] && !strncmp(text, set, n) && !strncmp(text + n, " = ", 3) &&
+        !strcmp(text + n + 3, set + n + 1))
         return;
-    }
-    char *before = v->reported && v->hint ? xasprintf("%s; ", v->hint) : xstrdup("");
+    const bool line = v->key_line && v->hint && !strcmp(v->hint, v->key_line);
+    char *before = line                     ? xasprintf("%s: ", v->hint)
+                   : v->reported && v->hint ? xasprintf("%s; ", v->hint)
+                                            : xstrdup("");
     view_hint(v, "%s%s", before, text);
     v->reported = true;
     free(before);
+}
+
+// Shows a message in the conversation, or on the status line if a panel's key caused it.
+static void show_message(struct view *v, enum entry_kind kind, const char *text)
+{
+    if (v->by_key)
+        show_key_message(v, text);
+    else
+        view_add(v, kind, text);
 }
 
 // --- the conversation ----------------------------------------------------------------------------
@@ -444,7 +471,7 @@ static void take_setting(struct view *v, const struct event *e)
     if (e->ok && answering) // the next token uses it
         add_remark(&v->chat.entries[v->chat.answering], "%s", line);
     if (e->ok && v->answering && v->keys_waiting)
-        view_hint(v, "%s", line);
+        show_key_message(v, line);
     else
         show_message(v, e->ok ? ENTRY_NOTICE : ENTRY_TEXT, line);
     free(line);

@@ -140,8 +140,8 @@ struct settings_view {
     const struct setting **rows; // [count] in the order in which they are listed
     int count;
     int selected, top;
-    bool editing, changed_only;
-    struct buf edit;
+    bool editing, changed_only, filtering; // filtering: letters go to the filter
+    struct buf edit, filter;
     int height;
 };
 
@@ -202,12 +202,22 @@ struct jobs_view {
 
 // --- lists to choose from ------------------------------------------------------------------------
 
+enum item_kind {
+    ITEM_OTHER,
+    ITEM_COMMAND,
+    ITEM_SETTING,
+    ITEM_LINE, // an earlier line; this kind and the following score less than commands and settings
+    ITEM_OBJECT, // a session, job, model or file; its value is a line to run
+};
+
 struct item {
     char *label, *note, *value;
     const char *also, *alias; // search terms and short name; NULL: none
+    enum item_kind kind;
+    char *about; // description in the palette; NULL: made from the tables of commands and settings
 };
 
-enum { PICKER_KINDS = 5 };
+enum { PICKER_KINDS = 6 };
 
 enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP };
 
@@ -220,7 +230,7 @@ struct list_view {
     size_t *shown; // indices of matches, the best first
     size_t shown_count, selected, top;
     struct buf filter;
-    int height;
+    int width, height;       // of the rows drawn last
     struct preview *preview; // of the selected picture
 };
 
@@ -278,7 +288,8 @@ struct view {
     bool expect_message; // the running line is expected to become a message
     int tour;            // the offered step, from 1; 0: none
     int64_t prompt_tokens;
-    char *hint; // one line, until the next key
+    char *hint;     // one line, until the next key
+    char *key_line; // the line that does what the last key did; NULL: none yet
     // Requests of a panel.
     char *run;     // line to run
     bool run_key;  // the line belongs to a panel's key: its messages go to the status line
@@ -294,6 +305,9 @@ void view_free(struct view *v);
 // Returns whether something changed on the screen.
 bool view_take(struct view *v, const struct news *n);
 struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
+// Shows the line that does what the pressed key does, and keeps it for /last. Messages of its run
+// follow it.
+void view_key_line(struct view *v, const char *line);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Requests that a line be run. key: the line belongs to a panel's key, so its messages go to the
 // status line.

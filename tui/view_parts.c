@@ -288,6 +288,7 @@ void list_release(struct list_view *l)
         free(l->items[i].label);
         free(l->items[i].note);
         free(l->items[i].value);
+        free(l->items[i].about);
     }
     free(l->items);
     free(l->shown);

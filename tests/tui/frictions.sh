@@ -15,22 +15,22 @@ start 120 36
 keys F4 End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
 keys Down Enter BSpace 7 Enter
-wait_for '^ sample.top_k = 7' 'a panel key is not reported on the status line'
-shown '/set sample' && fail 'a panel key writes into the conversation'
+wait_for '^ /set sample.top_k 7 ' 'a panel key is not reported on the status line'
+shown '❯ /set sample' && fail 'a panel key writes into the conversation'
 keys Escape; sleep 0.2
 
 # Of fast key presses, all count: light, contrast, default, light.
 keys F9 F9 F9 F9
-wait_for '^ screen.theme = light'
+wait_for '^ /set screen.theme light'
 line '/get screen.theme'
 wait_for '│  screen.theme = light'
 keys F9
-wait_for '^ screen.theme = contrast'
+wait_for '^ /set screen.theme contrast'
 # The whole screen has one background: no cell has the terminal's.
 sleep 0.5
 tmux capture-pane -pe | head -34 | grep -q '\[49m' && fail 'the theme contrast has boxes'
 keys F9
-wait_for '^ screen.theme = default'
+wait_for '^ /set screen.theme default'
 
 # Ctrl-P knows synonyms, lists the best match first, and says when nothing matches.
 find() { # WORD WANT [first]

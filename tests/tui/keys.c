@@ -210,7 +210,10 @@ static void test_bind(void **state)
     expect_found(k, "input", "F1", "help");
     expect_found(k, "chat", "n", "next");
     expect_found(k, "input", "n", NULL);
-    expect_found(k, "list", "F1", NULL); // an open list takes all keys
+    expect_found(k, "list", "F2", NULL); // an open list takes all keys
+    expect_found(k, "jobs", "3", "focus settings");
+    expect_found(k, "input", "3", NULL);
+    expect_found(k, "pager", "3", NULL);
     assert_int_equal(keys_bind(k, "c-t", "/toggle ira.on", &err), 0);
     expect_found(k, "settings", "Ctrl-T", "/toggle ira.on");
     assert_int_equal(keys_bind(k, "f1", "/help", &err), 0);
@@ -322,7 +325,7 @@ static char *drawn_list(struct view *v)
 static void test_long_search(void **state)
 {
     struct view *v = view_new();
-    list_open_palette(v);
+    list_open_palette(v, NULL);
     for (int i = 0; i < 80; i++) {
         struct key key = { .kind = KEY_TEXT, .bytes = { i < 79 ? 'x' : 'y' }, .length = 1 };
         list_type(v, &key);
