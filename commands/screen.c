@@ -53,18 +53,18 @@ const struct command command_screen = {
     .run = screen_run_command,
 };
 
-static const char *const kinds[] = {
-    "model", "image", "data", "adapter", "session", "script", NULL
-};
+static const char *const kinds[] = { "model",   "image",  "data",  "adapter",
+                                     "session", "script", "start", NULL };
 
 static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     bool known = !argc;
     for (int i = 0; argc && kinds[i]; i++) known |= !strcmp(kinds[i], argv[0]);
     if (!known)
-        return err_set(err,
-                       "/open has no list '%s': use model, image, data, adapter, session or script",
-                       argv[0]);
+        return err_set(
+            err,
+            "/open has no list '%s': use model, image, data, adapter, session, script or start",
+            argv[0]);
     if (need_screen(shell, err) < 0) return -1;
     return shell->screen->open(shell->screen->self, argc ? argv[0] : NULL, err);
 }
@@ -72,7 +72,7 @@ static int open_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_open = {
     .name = "open",
     .also = "browse picker files",
-    .usage = "/open [model|image|data|adapter|session|script]",
+    .usage = "/open [model|image|data|adapter|session|script|start]",
     .help = "Opens a picker for models, pictures, data, adapters, sessions or scripts (full screen "
             "only).",
     .max = 1,

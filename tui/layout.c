@@ -48,6 +48,18 @@ static const struct node workbench[] = {
     { LEAF, PANEL_dynamics, 0, 0, 0 },
 };
 
+// From WIDE columns on: a larger picture.
+enum { WIDE = 180 };
+static const struct node wide_workbench[] = {
+    { BESIDE, 0, 44, 1, 2 },
+    { LEAF, PANEL_chat, 0, 0, 0 },
+    { BELOW, 0, 66, 3, 4 },
+    { LEAF, PANEL_image, 0, 0, 0 },
+    { BESIDE, 0, 50, 5, 6 },
+    { LEAF, PANEL_settings, 0, 0, 0 },
+    { LEAF, PANEL_dynamics, 0, 0, 0 },
+};
+
 static const struct node maps[] = {
     { BESIDE, 0, 56, 1, 2 },
     { BELOW, 0, 68, 3, 4 },
@@ -80,15 +92,17 @@ int screen_layout_find(const char *name, int columns)
     return columns >= 100 ? 1 : 0;
 }
 
-static bool fits(const struct node *nodes, int index, struct area area)
+static bool fits(const struct node *nodes, int index, struct area area, int hidden)
 {
     const struct node *n = &nodes[index];
-    if (n->split != LEAF) return fits(nodes, n->first, area) || fits(nodes, n->second, area);
+    if (n->split != LEAF)
+        return fits(nodes, n->first, area, hidden) || fits(nodes, n->second, area, hidden);
     const struct panel *p = panel_at(n->panel);
-    return area.width >= p->min_width && area.height >= p->min_height;
+    return n->panel != hidden && area.width >= p->min_width && area.height >= p->min_height;
 }
 
-static int place(const struct node *nodes, int index, struct area area, struct placed_panel *placed)
+static int place(const struct node *nodes, int index, struct area area, int hidden,
+                 struct placed_panel *placed)
 {
     const struct node *n = &nodes[index];
     if (n->split == LEAF) {
@@ -105,15 +119,17 @@ static int place(const struct node *nodes, int index, struct area area, struct p
         b.y += a.height;
         b.height -= a.height;
     }
-    if (!fits(nodes, n->second, b)) return place(nodes, n->first, area, placed);
-    if (!fits(nodes, n->first, a)) return place(nodes, n->second, area, placed);
-    const int count = place(nodes, n->first, a, placed);
-    return count + place(nodes, n->second, b, placed + count);
+    if (!fits(nodes, n->second, b, hidden)) return place(nodes, n->first, area, hidden, placed);
+    if (!fits(nodes, n->first, a, hidden)) return place(nodes, n->second, area, hidden, placed);
+    const int count = place(nodes, n->first, a, hidden, placed);
+    return count + place(nodes, n->second, b, hidden, placed + count);
 }
 
-int layout_place(int layout, int focus, struct area area, struct placed_panel placed[PANEL_COUNT])
+int layout_place(int layout, int focus, int hidden, struct area area,
+                 struct placed_panel placed[PANEL_COUNT])
 {
-    int count = place(layouts[layout], 0, area, placed);
+    const bool wide = layouts[layout] == workbench && area.width >= WIDE;
+    int count = place(wide ? wide_workbench : layouts[layout], 0, area, hidden, placed);
     for (int i = 0; i < count; i++)
         if (placed[i].panel == focus) return count;
     if (focus < 0 || focus >= PANEL_COUNT || count >= PANEL_COUNT) return count;

@@ -1,7 +1,7 @@
 // tui/layout.h -- the positions of panels.
 //
 //   struct placed_panel placed[PANEL_COUNT];
-//   int n = layout_place(screen_layout_find("workbench", columns), focus, area, placed);
+//   int n = layout_place(layout, focus, PANEL_NONE, area, placed);
 //
 // A layout is a tree of splits. A panel that would be smaller than its minimum size gives its cells
 // to its neighbour; if such a panel has the focus, it covers the right half, or all of a small
@@ -19,6 +19,8 @@ struct placed_panel {
 
 extern const char *const layout_names[];               // NULL at the end
 int screen_layout_find(const char *name, int columns); // "auto" depends on the width
-int layout_place(int layout, int focus, struct area area, struct placed_panel placed[PANEL_COUNT]);
+// hidden: a panel that is shown only while it has the focus; PANEL_NONE: none.
+int layout_place(int layout, int focus, int hidden, struct area area,
+                 struct placed_panel placed[PANEL_COUNT]);
 
 #endif

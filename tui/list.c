@@ -190,7 +190,7 @@ static struct area list_area(const struct list_view *l, struct area screen)
     a.width = screen.width > most + 10 ? most : screen.width - (screen.width > 60 ? 6 : 0);
     a.height = screen.height > 30 ? 26 : screen.height - (screen.height > 16 ? 4 : 0);
     const int need = (int)l->count + 3;
-    if (a.height > need && need >= 8) a.height = need;
+    if (a.height > need && (need >= 8 || l->kind == LIST_START)) a.height = need;
     a.x = screen.x + (screen.width - a.width) / 2;
     a.y = screen.y + (screen.height - a.height) / 3;
     return a;
@@ -222,13 +222,22 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
                                             : "type to search  Enter chooses  Esc closes";
     if (l->kind == LIST_PICKER && l->folder)
         foot = "type to search  Enter chooses  Backspace parent folder  Esc closes";
+    const bool start = l->kind == LIST_START;
+    if (start) {
+        canvas_text(c, inner, 1, 0, STYLE_PROMPT,
+                    "Enter, a number or a click chooses; or type a question.");
+        foot = "Enter chooses  Esc closes";
+    }
     canvas_foot(c, outer, foot);
     const int room = inner.width - 12; // columns left of the counter
-    const int x = canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
-                                text_tail(filter_of(l), room - 4)); // for the prompt and the cursor
-    canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
-    c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
-    c->cursor_y = inner.y;
+    if (!start) {
+        const int x =
+            canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
+                          text_tail(filter_of(l), room - 4)); // for the prompt and the cursor
+        canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
+        c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
+        c->cursor_y = inner.y;
+    }
     struct area rows = { inner.x, inner.y + 1, inner.width, inner.height - 1 };
     const bool preview = l->kind == LIST_PICKER && !strcmp(l->what, "image") && rows.width >= 50;
     // The description of the palette's selected item is beside the list, or below it.
@@ -245,7 +254,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     // If notes are cut, the selected one is shown in full below the list.
     bool cut;
     const int middle = note_column(l, rows.width, &cut);
-    const bool below = cut && !preview && !palette && rows.height > 6;
+    const bool below = cut && !preview && !palette && l->kind != LIST_START && rows.height > 6;
     if (below) rows.height -= 2;
     l->height = rows.height;
     l->width = rows.width;
@@ -308,6 +317,8 @@ static void choose(struct view *v, const struct shell *shell)
     char *value = xstrdup(list_selected(l)->value);
     if (l->kind == LIST_PICKER) {
         picker_choose(v, value, shell);
+    } else if (l->kind == LIST_START) {
+        view_run(v, false, "%s", value);
     } else if (l->kind == LIST_PALETTE && list_selected(l)->kind == ITEM_LINE) {
         free(v->insert);
         v->insert = xstrdup(value);
@@ -325,6 +336,15 @@ static void choose(struct view *v, const struct shell *shell)
     }
     if (l->kind != LIST_PICKER) list_release(l);
     free(value);
+}
+
+bool list_start_number(struct view *v, int number, const struct shell *shell)
+{
+    struct list_view *l = &v->list;
+    if (number < 1 || (size_t)number > l->shown_count) return false;
+    l->selected = (size_t)number - 1;
+    choose(v, shell);
+    return true;
 }
 
 void list_act(struct view *v, const char *action, const struct shell *shell)

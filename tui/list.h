@@ -10,6 +10,10 @@
 
 // Lists commands, settings, earlier lines, sessions, jobs, models and files (palette.c).
 void list_open_palette(struct view *v, const struct shell *shell);
+// Lists how to begin: tour, recent sessions, models of the hub cache and this folder (palette.c).
+void list_open_start(struct view *v, const struct shell *shell);
+// Chooses item `number`, from 1, of the start list; false: there is no such item.
+bool list_start_number(struct view *v, int number, const struct shell *shell);
 // Draws the description of the palette's selected item.
 void palette_describe(const struct view *v, struct canvas *c, struct area area);
 // what: model, image, data, adapter, session or script; NULL: lists these words.

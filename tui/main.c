@@ -342,8 +342,10 @@ static void welcome(struct program *p)
     const char *model = engine_model_name(e); // command_check_needs may have opened it
     sinks_text(&p->sinks, "vlmsh %s: %s on %s\n%s%s", VERSION, model ? model : "no model",
                device_text(engine_backend(e)),
-               model ? "Type a question, /image FILE to attach a picture, /help for the commands."
-                     : "/load MODEL opens a model folder, /help lists the commands.",
+               !model ? "/load MODEL opens a model folder, /help lists the commands."
+               : engine_has_vision(e)
+                   ? "Type a question, /image FILE to attach a picture, /help for the commands."
+                   : "Type a question, /help for the commands.",
                p->screen ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
     if (model && p->screen && !p->options.model && !p->options.session && is_demo(model))
         sinks_text(&p->sinks,
@@ -351,6 +353,8 @@ static void welcome(struct program *p)
                    "/tour shows step by step what you can do with it.\n" FIRST_MODEL);
     else if (model && p->screen && !p->options.session)
         sinks_text(&p->sinks, "Check this model: /checkup");
+    if (p->screen && !p->options.model && !p->options.session)
+        p->shell.screen->open(p->shell.screen->self, "start", &err);
 }
 
 static int run(struct program *p)

@@ -170,6 +170,43 @@ void list_open_palette(struct view *v, const struct shell *shell)
     list_ready(v);
 }
 
+// --- the start -----------------------------------------------------------------------------------
+
+// Leaves at most `most` of the items after the first `from`.
+static void keep_items(struct list_view *l, size_t from, size_t most)
+{
+    while (l->count > from + most) item_release(&l->items[--l->count]);
+}
+
+void list_open_start(struct view *v, const struct shell *shell)
+{
+    enum { SESSIONS = 4, MODELS = 4 };
+    struct list_view *l = &v->list;
+    const char *what;
+    list_begin(v, LIST_START, "vlmsh: how to begin");
+    add_object(v, "tour", "what you can do, step by step with the demo model", xstrdup("/tour"),
+               NULL);
+    size_t from = l->count;
+    add_sessions(v, shell);
+    keep_items(l, from, SESSIONS);
+    from = l->count;
+    add_models(v);
+    char **names = folder_list(".");
+    for (int i = 0; names[i] && l->count < from + MODELS; i++) {
+        const char *command = *names[i] == '.' ? NULL : picker_command(names[i], &what);
+        if (command && !strcmp(what, "model")) add_path(v, names[i]);
+    }
+    folder_list_free(names);
+    keep_items(l, from, MODELS);
+    add_object(v, "another model", "F8: choose a folder or file", xstrdup("/open model"), NULL);
+    for (size_t i = 0; i < l->count && i < 9; i++) {
+        char *label = xasprintf("%zu  %s", i + 1, l->items[i].label);
+        free(l->items[i].label);
+        l->items[i].label = label;
+    }
+    list_ready(v);
+}
+
 // --- the description -----------------------------------------------------------------------------
 
 static void describe_command(struct buf *b, const struct command *c)

@@ -238,7 +238,9 @@ void list_open_picker(struct view *v, const char *what, const struct shell *shel
 {
     char here[PATH_MAX];
     const struct kind *k = what && *what ? kind_find(what) : NULL;
-    if (!k) {
+    if (what && !strcmp(what, "start")) {
+        list_open_start(v, shell);
+    } else if (!k) {
         list_begin(v, LIST_PICKER, "open");
         v->list.what = xstrdup("kind");
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

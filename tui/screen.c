@@ -157,6 +157,14 @@ static void copy_last(struct view *v)
     v->copy = v->key_line ? xstrdup(v->key_line) : NULL;
 }
 
+// Lists how to begin, unless the user has typed already.
+static void open_start(struct screen *s)
+{
+    if (s->prompt && !*prompt_typed(s->prompt) && !typed_open(&s->typed) && !screen_covered(s) &&
+        !worker_waiting(s->worker))
+        list_open_start(s->view, &s->lookup);
+}
+
 static void take_news(struct screen *s)
 {
     struct news *n;
@@ -165,6 +173,8 @@ static void take_news(struct screen *s)
             serve_capture(s, n->data);
         else if (n->kind == NEWS_OPEN && !strcmp(n->text, "tour"))
             s->view->tour = 1;
+        else if (n->kind == NEWS_OPEN && !strcmp(n->text, "start"))
+            open_start(s);
         else if (n->kind == NEWS_OPEN && !strcmp(n->text, "last"))
             copy_last(s->view);
         else if (n->kind == NEWS_OPEN)

@@ -11,11 +11,24 @@
 #include "tui/text.h"
 #include "tui/wrap.h"
 
+static bool is_text_only(const struct view *v)
+{
+    return v->snapshot && v->snapshot->model && !v->snapshot->has_vision;
+}
+
+int screen_hidden(const struct view *v)
+{
+    return is_text_only(v) && !v->image.map_count ? PANEL_image : PANEL_NONE;
+}
+
 int screen_layout(const struct screen *s, int columns)
 {
-    const char *set = view_setting(s->view, "screen.layout");
+    const char *name = view_setting(s->view, "screen.layout");
     if (s->layout >= 0) return s->layout;
-    return screen_layout_find(s->remembered && !strcmp(set, "auto") ? s->remembered : set, columns);
+    if (s->remembered && !strcmp(name, "auto")) name = s->remembered;
+    // A conversation with a text-only model has the whole width.
+    if (!strcmp(name, "auto") && screen_hidden(s->view) != PANEL_NONE) name = "chat";
+    return screen_layout_find(name, columns);
 }
 
 const char *screen_context(const struct screen *s)
@@ -164,10 +177,14 @@ void screen_draw(struct screen *s, struct canvas *c)
     s->view->image.strip.height = 0;
     s->view->waiting = s->worker ? worker_waiting(s->worker) : 0;
 
-    const int count = layout_place(screen_layout(s, c->columns), s->focus, panels, placed);
+    const int count = layout_place(screen_layout(s, c->columns), s->focus, screen_hidden(s->view),
+                                   panels, placed);
     for (int i = 0; i < count && panels.height; i++) draw_panel(s, c, &placed[i], count == 1);
 
-    char *ways = keys_hints(s->keys, "all"), *page = keys_hints(s->keys, "pager");
+    char *ways = keys_hints(s->keys, "all");
+    char *picture = is_text_only(s->view) ? strstr(ways, "  Ctrl-O picture") : NULL;
+    if (picture) memmove(picture, picture + 16, strlen(picture + 16) + 1);
+    char *page = keys_hints(s->keys, "pager");
     char *label = status_prompt(s->view, typed_open(&s->typed));
     if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 }, ways);
     if (s->prompt)

@@ -193,7 +193,7 @@ static void edit(struct screen *s)
 
 static int place_panels(const struct screen *s, int focus, struct placed_panel *placed)
 {
-    return layout_place(screen_layout(s, s->canvas.columns), focus,
+    return layout_place(screen_layout(s, s->canvas.columns), focus, screen_hidden(s->view),
                         screen_panels_area(s, &s->canvas), placed);
 }
 
@@ -482,6 +482,7 @@ static void close_fields(struct screen *s)
 static void take_paste(struct screen *s, const char *text)
 {
     const struct panel *panel = typing_panel(s);
+    if (s->view->list.kind == LIST_START) list_release(&s->view->list);
     if (panel || screen_covered(s)) {
         struct key key = { .kind = KEY_TEXT, .length = 1 };
         for (const char *p = text; *p && *p != '\n'; p++) {
@@ -524,6 +525,12 @@ static void take_named(struct screen *s, const struct key *key)
     const bool letter = key->kind == KEY_TEXT || !strcmp(key->name, "Space");
     if (command) {
         run_command(s, command);
+    } else if (s->view->list.kind == LIST_START) { // typed text belongs to the input line
+        const bool digit = key->length == 1 && key->bytes[0] >= '1' && key->bytes[0] <= '9';
+        if (!digit || !list_start_number(s->view, key->bytes[0] - '0', &s->lookup)) {
+            list_release(&s->view->list);
+            take_named(s, key);
+        }
     } else if (list && !strcmp(key->bytes, "?") && !s->view->list.filter.length) {
         list_open_help(s->view, s->keys, "list");
     } else if (list) {

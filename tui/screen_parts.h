@@ -63,6 +63,9 @@ void screen_draw(struct screen *s, struct canvas *c);
 void screen_show(struct screen *s);
 struct area screen_panels_area(const struct screen *s, const struct canvas *c);
 int screen_layout(const struct screen *s, int columns);
+// Returns the panel that has nothing to show with this model: the picture, for a text-only model
+// without maps; PANEL_NONE: none.
+int screen_hidden(const struct view *v);
 const char *screen_context(const struct screen *s);
 bool screen_covered(const struct screen *s); // whether an open list or page gets the keys
 

@@ -219,7 +219,7 @@ struct item {
 
 enum { PICKER_KINDS = 6 };
 
-enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP };
+enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP, LIST_START };
 
 struct list_view {
     enum list_kind kind;
@@ -333,6 +333,7 @@ void image_drop_maps(struct image_view *i, bool (*drops)(const struct map *m));
 void image_clear(struct image_view *i);
 void dynamics_take(struct dynamics_view *d, const struct event_table *t);
 void dynamics_release(struct dynamics_view *d);
+void item_release(struct item *item);
 void list_release(struct list_view *l);
 // Draws a picture without a map, as large as possible (panel_image.c).
 void picture_draw(const struct preview *p, struct canvas *c, struct area area);

@@ -282,14 +282,17 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t)
     d->fresh = false;
 }
 
+void item_release(struct item *item)
+{
+    free(item->label);
+    free(item->note);
+    free(item->value);
+    free(item->about);
+}
+
 void list_release(struct list_view *l)
 {
-    for (size_t i = 0; i < l->count; i++) {
-        free(l->items[i].label);
-        free(l->items[i].note);
-        free(l->items[i].value);
-        free(l->items[i].about);
-    }
+    for (size_t i = 0; i < l->count; i++) item_release(&l->items[i]);
     free(l->items);
     free(l->shown);
     free(l->title);

@@ -79,7 +79,7 @@ static double frame(struct view *v, struct canvas *c, struct terminal *t, int la
     v->compare.token = token % 512;
     const double begin = own_seconds();
     canvas_clear(c);
-    const int count = layout_place(layout, PANEL_settings, all, placed);
+    const int count = layout_place(layout, PANEL_settings, PANEL_NONE, all, placed);
     for (int i = 0; i < count; i++)
         panel_at(placed[i].panel)->draw(v, c, canvas_box(c, placed[i].area, "panel", false), true);
     status_draw(v, c, (struct area){ 0, c->lines - 2, c->columns, 1 }, "F1 keys");

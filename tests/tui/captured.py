@@ -75,7 +75,8 @@ def capture(lines):
         screen.append(line)
     if lines: screen = screen[:int(lines[0])]
     texts = ["".join(c for c, _, _ in line) for line in screen]
-    volatile = [bool(re.match(" llava-1.5 cpu ", t)) for t in texts]
+    volatile = [bool(re.match(" (llava-1.5|llama-3.2|model) cpu ", t)) for t in texts]
+    texts = [re.sub(r" *\d+/\d+(?= +│)", " #/#", t) for t in texts] # how many items a list has
     print("\n".join(" llava-1.5 cpu" if v else re.sub(r"\b\d+\.\d s\b", "#.# s", t)
                     for t, v in zip(texts, volatile)).rstrip("\n"))
     print("-- attributes")

@@ -78,4 +78,35 @@ for look in colour mono; do
     wait_gone 'layout: maps'
     compare "maps-200x60-$look"
 done
+
+# The widest workbench; a text-only model, which has the whole width; the palette; the start.
+absolute=$(realpath "$VLMSH") here=$PWD
+fresh() { # COLUMNS LINES MODEL: a conversation without the lines that name this machine
+    shell_at "$1" "$2" screen-256color "HF_HUB_CACHE='$work/hub'"
+    rm -rf "$work/state"
+    mkdir -p "$work/hub/models--org--tiny/snapshots"
+    line "cd '$work' && '$absolute' ${3:-}"
+    wait_for 'F1 keys'
+    line '/set sample.max_tokens 1'
+    wait_for 'max_tokens = 1'
+    line '/clear'
+    wait_for 'the conversation was cleared'
+}
+fresh 200 60 "'$here/$model'"
+line "/image '$here/$pictures/scene.png'"
+line 'What is this?'
+wait_for ' s; 1 token,'
+line '/clear'
+wait_for 'no picture yet'
+compare workbench-200x60-colour
+fresh 120 40 "'$here/tests/goldens/llama-3.2'"
+compare text-120x40-colour
+keys C-p
+keys -l 'norm.al'
+wait_for 'norm.align = off'
+compare palette-120x40-colour
+fresh 80 24
+line '/open start'
+wait_for 'how to begin'
+compare start-80x24-colour
 exit $wrong

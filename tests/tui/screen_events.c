@@ -519,7 +519,7 @@ static void test_all_sizes(void **state)
                     struct placed_panel placed[PANEL_COUNT];
                     canvas_resize(&c, lines, wide);
                     const struct area all = { 0, 0, wide, lines };
-                    const int count = layout_place(layout, focus, all, placed);
+                    const int count = layout_place(layout, focus, PANEL_NONE, all, placed);
                     for (int i = 0; i < count; i++) {
                         const struct area a = placed[i].area;
                         assert_true(a.x >= 0 && a.y >= 0 && a.x + a.width <= wide &&

@@ -1,0 +1,42 @@
+# tests/tui/start.sh -- the first minute: without a model, a list says how to begin; typed text goes to
+# the input line; a text-only model has the whole width and no advice about pictures; on leaving, the
+# session's name and how to continue it.
+set -eu
+. tests/tui/tmux.bash
+here=$PWD
+mkdir -p "$work/here" "$work/hub/models--org--tiny/snapshots"
+ln -s "$here/$model" "$work/hub/models--org--tiny/snapshots/abc123"
+cp -r "$here/tests/goldens/llama-3.2" "$work/here/talker"
+shell_at 120 30 screen-256color "HF_HUB_CACHE='$work/hub'"
+start() { line "cd '$work/here' && '$(realpath "$VLMSH")' $*"; }
+start
+wait_for 'how to begin'
+wait_for '1  tour '
+wait_for 'org/tiny *model in the Hugging Face cache'
+wait_for 'talker *model'
+keys -l 'hello'
+wait_gone 'how to begin'
+wait_for 'vlmsh> hello'
+keys C-u
+line '/open start'
+wait_for 'how to begin'
+keys 3
+wait_for 'talker cpu'
+wait_gone '─ picture ─'
+wait_gone 'Ctrl-O picture'
+line '/set sample.max_tokens 2'
+line 'Name a colour.'
+wait_for '; 2 tokens,'
+keys F10
+wait_for "session '.*name-a-colour' is saved; to continue: vlmsh --session .*name-a-colour"
+start
+wait_for '2  .*name-a-colour *session'
+keys 2
+wait_for "resumed '.*name-a-colour'"
+keys F10
+wait_for 'shell> *$'
+start talker
+wait_for 'Type a question, /help for the commands.'
+shown 'picture' && fail 'a text-only model gets advice about pictures'
+keys F10
+wait_for 'shell> *$'
