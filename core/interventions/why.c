@@ -302,7 +302,7 @@ static int why_finish(void *state, struct results *r, struct err *err)
     struct result_table *summary = results_table(r, "why.summary", "what|value");
     struct result_table *t = results_table(
         r, "why", "token|probability|entropy|picture|prompt|answer|without picture|lost");
-    t->own = t->kept = true;
+    t->own = t->kept = t->curve = true;
     for (int64_t i = 0; i < s->count; i++) {
         const struct asked *a = &s->tokens[i];
         double part[SHARE_PARTS] = { NAN, NAN, NAN };

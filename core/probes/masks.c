@@ -35,6 +35,18 @@ static void add_item(struct masks *m, size_t picture, int64_t at)
     p->last = i + 1;
 }
 
+// Finds a picture of the list by the name of its file. The pictures of an exported session begin
+// with a part of their hash (sessions/export.c): "849705a1ebb6-000000.png" is 000000.png, unless
+// the list has that name, too.
+static bool find_picture(const struct masks *m, const char *path, size_t *number)
+{
+    enum { HASH = 12 };
+    const char *name = text_file_name(path);
+    if (names_find(&m->pictures, name, number)) return true;
+    const bool exported = strspn(name, "0123456789abcdef") == HASH && name[HASH] == '-';
+    return exported && names_find(&m->pictures, name + HASH + 1, number);
+}
+
 static void take_size(struct masks *m, size_t picture, const cJSON *json)
 {
     struct masks_picture *p = &m->picture[picture];
@@ -304,7 +316,7 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
     size_t number;
     bool any = false;
     *mask = (struct image){ 0 };
-    if (!names_find(&m->pictures, name, &number))
+    if (!find_picture(m, query->picture, &number))
         return err_set(err, "'%s' does not list the picture '%s'", path, name);
     const struct masks_picture *p = &m->picture[number];
     int status = find(m, p, &f, err);
@@ -338,8 +350,7 @@ char **masks_names(const struct masks *m, const char *picture, size_t *count)
     size_t number, capacity = 0;
     char **list = NULL;
     *count = 0;
-    if (names_find(&m->pictures, text_file_name(picture), &number) &&
-        find(m, &m->picture[number], &f, &ignored) == 0)
+    if (find_picture(m, picture, &number) && find(m, &m->picture[number], &f, &ignored) == 0)
         for (size_t i = 0; i < f.object_count; i++) {
             const char *name = name_of(m, f.objects[i]);
             bool known = true;

@@ -38,6 +38,7 @@ void results_keep(struct results *kept, const struct results *r, int64_t sample)
             to = copy_head(kept, from, from->name, 1);
             to->columns[to->column_count++] = xstrdup("sample");
             to->own = to->kept = true;
+            to->curve = false; // keys repeat from sample to sample
             to->log_y = from->log_y;
         }
         for (size_t k = 0; k < from->row_count; k++) {

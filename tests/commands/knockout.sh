@@ -22,6 +22,19 @@ same "nothing remains of it" "$(jq -c 'select(.event == "answer").ids' "$work/ev
 [ -s "$work/k.png" ] || fail "no figure"
 same "windows" "$(cut -d, -f1 "$work/k-knockout.windows.csv" | tr '\n' ' ')" '"layer" "0" "1" "2" "3" "4" "5" "6" '
 
+# A script of the session has other names for the pictures, and still finds their objects.
+vlmsh demo/model --plain >/dev/null 2>&1 <<E
+/set compute.matmul f32
+/image $world/pictures/000000.png
+What is in the picture?
+/knockout object star > all --objects $world/objects.jsonl --window 8 --csv $work/first.csv
+/save $work/s.vlmsh
+/quit
+E
+sed -i 's|^/knockout.*|& --csv '"$work"'/again.csv|' "$work/s.vlmsh"
+vlmsh -f "$work/s.vlmsh" >/dev/null || fail "the script of a session"
+cmp -s "$work/first-knockout.csv" "$work/again-knockout.csv" || fail "the script repeats the knockout"
+
 echo '[{"conversations": [{"from": "human", "value": "Where?"}, {"from": "gpt", "value": ""}]}]' >"$work/empty.json"
 session "refusals" demo/model <<E
 > /knockout question > answer --data $work/empty.json --given
