@@ -153,10 +153,9 @@ static int hide_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 #define OPTIONS "[--picture I] [--objects FILE [--boxes]]"
 static const struct command_action actions[] = {
-    { "show", "POSITIONS " OPTIONS, "no longer hides them", 1, -1, .run = show_run,
-      .options = hide_rows },
-    { "toggle", "POSITIONS " OPTIONS, "hides them, or shows them if all of them are hidden", 1, -1,
-      .run = toggle_run, .options = hide_rows },
+    { "show", "POSITIONS", "no longer hides them", 1, -1, .run = show_run },
+    { "toggle", "POSITIONS", "hides them, or shows them if all of them are hidden", 1, -1,
+      .run = toggle_run },
     { "off", NULL, "hides no token", 0, 0, .run = off_run },
     { 0 },
 };
@@ -164,8 +163,7 @@ static const struct command_action actions[] = {
 const struct command command_hide = {
     .name = "hide",
     .also = "mask remove drop visual tokens attention knockout intervention",
-    .usage = "/hide [POSITIONS " OPTIONS " | show POSITIONS " OPTIONS " | toggle POSITIONS " OPTIONS
-             " | off]",
+    .usage = "/hide [POSITIONS " OPTIONS " | show POSITIONS | toggle POSITIONS | off]",
     .help = "Hides tokens from the attention of all other positions, from the next token on.",
     .details =
         "The next answers are those of a model that never attends to these tokens. /hide lists "

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/random.h"
 #include "core/interventions/effect.h"
@@ -80,7 +81,12 @@ static int patch_words(const char *words, struct err *err)
     if (!*words)
         return err_set(err, "/patch takes noise or mean, then names of positions, or the FILE of "
                             "another picture");
-    const int status = how != FILE_OF && *rest ? positions_parse(&p, rest, err) : 0;
+    int status = how != FILE_OF && *rest ? positions_parse(&p, rest, err) : 0;
+    if (how == FILE_OF && access(words, F_OK) < 0 && positions_parse(&p, words, NULL) == 0)
+        status = err_set(err,
+                         "write noise or mean before the positions to corrupt: /patch mean %s (no "
+                         "picture has this name)",
+                         words);
     positions_release(&p);
     return status;
 }

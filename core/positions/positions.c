@@ -107,7 +107,9 @@ static int unknown_name(const char *text, struct err *err)
     struct buf all = { 0 };
     for (const struct position_name *n = position_names; n->form; n++)
         buf_printf(&all, "%s%s", all.length ? ", " : "", n->form);
-    err_set(err, "'%s' is not a position: use %s", text, all.data);
+    size_t length = strlen(text);
+    while (length && (text[length - 1] == ' ' || text[length - 1] == '\t')) length--;
+    err_set(err, "'%.*s' is not a position: use %s", (int)length, text, all.data);
     buf_release(&all);
     return -1;
 }

@@ -13,7 +13,7 @@ folder=build/bench/llama-3.2-1b
 printf '%s, %s cores, load %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
     "$(nproc)" "$(cut -d ' ' -f 1 /proc/loadavg)"
 for source in tests/bench/*.c; do
-    case $source in */arithmetic.c | */families.c | */lookahead.c) continue ;; esac # given their data below
+    case $source in */arithmetic.c | */families.c | */interventions.c | */lookahead.c) continue ;; esac # given their data below
     printf '\n'
     "$build/${source%.c}"
 done
@@ -25,6 +25,8 @@ printf '\n## Arithmetic\n\n'
 seeing=build/bench/llama-3.2-1b+siglip
 [ -d "$seeing" ] || ./vlmsh new --like llama-3.2-1b+siglip-so400m "$seeing" >/dev/null
 python3 tests/bench/screen.py ./vlmsh "$seeing" tests/goldens/pictures/scene.png
+printf '\n'
+"$build/tests/bench/interventions" "$seeing"
 # Ranks (mpirun): training of norms and of all weights, beside one process with all cores.
 if command -v mpirun >/dev/null; then
     printf '\n## Ranks\n\n| training | ranks x threads | rows/s | of one rank | waited for others | sums of a step |\n|---|---|---|---|---|---|\n'

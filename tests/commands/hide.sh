@@ -35,7 +35,7 @@ hide.tokens = none
 > /regen
 (an answer to 144 visual tokens)
 > /hide show
-error: usage: /hide show POSITIONS [--picture I] [--objects FILE [--boxes]]
+error: usage: /hide show POSITIONS
 > /hide 7 --boxes
 error: --boxes needs --objects FILE
 > /hide nothing

@@ -25,6 +25,8 @@ same "run B" "$(awk -F, '/run B/ { printf "%.4f", $2 }' "$work/b-patch.csv")" "$
 session "refusals" demo/model <<E
 > /patch
 error: /patch takes noise or mean, then names of positions, or the FILE of another picture
+> /patch object star
+error: write noise or mean before the positions to corrupt: /patch mean object star (no picture has this name)
 > /patch noise nowhere
 error: 'nowhere' is not a position: use picture, picture:I, picture[X,Y,W,H], object NAME, system, question, last, answer, text, sinks, all, N, N-M
 > /image demo/pictures/scene-1.png

@@ -66,6 +66,13 @@ error: 'y=1.safetensors' cannot name a steering vector: the name must not contai
 (written: steering vector w.gguf)
 'w.gguf' written
 E
+
+# Vectors act on quantised weights and with an adapter, and leave both as they were.
+lines '/set weights.dtype q8_0' '/load demo/model' '/adapter load demo/model/methods/adapter' '/image demo/pictures/scene-1.png' \
+    'What colour is the background?' '/steer where 8' /regen '/steer where 0' /regen
+check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..9})"
+same "vectors with quantised weights and an adapter" \
+    "$(jq -r 'select(.event == "answer").text' "$work/events" | awk '{ a[NR] = $0 } END { print a[1] != a[2], a[1] == a[3] }')" "1 1"
 cd "$root" || exit 1
 
 # A control vector as llama.cpp's tools write it: signed count, no other key.

@@ -44,6 +44,7 @@ static const struct {
     { "prune.seed", { "1", "2", "3" } },
     { "sample.top_k", { "3", "40" } },
     { "steer.vectors", { steered, steered, "none" } },
+    { "hide.tokens", { "3-8", "4,20-30", "none" } },
     { "kv.dtype", { "bf16", "bf16", "f32" } },
 };
 enum { SWITCHES = sizeof switches / sizeof *switches };
