@@ -359,7 +359,8 @@ static void add_expert(struct export *e, const char *plain, const struct weight 
     char *all = xasprintf("%.*s%s", (int)(number - plain), plain, strchr(number, '.') + 1);
     char *name = gguf_text_name(e->architecture, all);
     struct gguf_tensor *t = gguf_tensors_last(&e->tensors, name);
-    const int64_t shape[] = { e->model->decoder.config.experts.count, w->tensor->shape[0],
+    const int64_t both = text_ends(name, ".ffn_gate_up_exps.weight") ? 2 : 1; // Gemma 4: gate, up
+    const int64_t shape[] = { e->model->decoder.config.experts.count, both * w->tensor->shape[0],
                               tensor_row(w->tensor) };
     if (!t) t = add_named(e, all, w, 3, shape);
     gguf_tensor_rows(t, w, 0, w->tensor->shape[0]);
@@ -445,6 +446,14 @@ static void add_delta_numbers(struct export *e, const char *stem, const struct t
     add_numbers(e, xasprintf("%s%s", stem, rates ? "" : ".bias"), to, heads);
 }
 
+// Returns the end of a constant's name: biases of routers, factors of layers; factors of routers
+// have none.
+static const char *constant_end(const char *name)
+{
+    if (strstr(name, ".router.")) return "";
+    return text_ends(name, ".layer_scalar") ? ".weight" : ".bias";
+}
+
 // Adds vectors that are not weights: the experts' biases, rates of recurrences, factors of layers.
 static void add_constants(struct export *e)
 {
@@ -454,9 +463,8 @@ static void add_constants(struct export *e)
         if (strstr(c.name, ".linear_attn."))
             add_delta_numbers(e, stem, c.tensor);
         else
-            add_numbers(
-                e, xasprintf("%s.%s", stem, text_ends(c.name, ".layer_scalar") ? "weight" : "bias"),
-                adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
+            add_numbers(e, xasprintf("%s%s", stem, constant_end(c.name)),
+                        adapter_vector(e->model->arena.backend, c.tensor), tensor_count(c.tensor));
         free(stem);
     }
 }

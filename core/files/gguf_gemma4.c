@@ -11,6 +11,7 @@
 // published models they do exactly if layers have no inputs of their own.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/files/gguf_parts.h"
 
@@ -25,8 +26,31 @@ const struct gguf_name gguf_gemma4_names[] = {
     { "proj", "per_layer_projection", PLAIN },
     { "post_norm", "post_per_layer_input_norm", PLAIN },
     { "layer_output_scale", "layer_scalar", BARE },
+    { "ffn_gate_inp", "router.proj", PLAIN },
+    { "ffn_gate_inp.scale", "router.scale", BARE },
+    { "ffn_down_exps.scale", "router.per_expert_scale", BARE },
+    { "post_ffw_norm_1", "post_feedforward_layernorm_1", PLAIN },
+    { "pre_ffw_norm_2", "pre_feedforward_layernorm_2", PLAIN },
+    { "post_ffw_norm_2", "post_feedforward_layernorm_2", PLAIN },
+    { "ffn_gate_up_exps", "experts.gate_proj", PLAIN }, // both in one tensor (gguf_gemma4_put)
+    { "ffn_gate_up_exps", "experts.up_proj", PLAIN },
+    { "ffn_down_exps", "experts.down_proj", PLAIN },
     { 0 },
 };
+
+int gguf_gemma4_put(const struct gguf *f, const struct safetensor *t, const char *stem,
+                    const char *start, struct renamed *r, struct err *err)
+{
+    static const char *const stacks[][2] = { { "ffn_gate_up_exps", "gate_up_proj" },
+                                             { "ffn_gate_exps", "gate_proj" },
+                                             { "ffn_up_exps", "up_proj" },
+                                             { "ffn_down_exps", "down_proj" } };
+    char experts[160];
+    snprintf(experts, sizeof experts, "%sexperts.", start);
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+        if (!strcmp(stem, stacks[i][0])) return gguf_experts_put(t, experts, stacks[i][1], r, err);
+    return 0;
+}
 
 // Reads a key that is a number, or a list with one number per layer. value[0] becomes that of the
 // layers with second[l] false, value[1] that of the others; if there are no such layers, both are
@@ -148,8 +172,16 @@ void gguf_gemma4_read(struct gguf_config *c)
     free(whole);
     if (!c->failed) read_width(c, "", "global_head_dim");
     if (!c->failed) read_width(c, "_swa", "head_dim");
-    if (inputs && (!table || table->rank != 2))
+    if (inputs && (!table || table->rank != 2)) {
         config_refuse(c, "tensor 'per_layer_token_embd.weight' is missing, or not a matrix");
+        return;
+    }
+    if (gguf_find(c->file, "blk.0.ffn_gate_inp.weight")) {
+        config_int(c, "expert_count", "num_experts", GGUF_NEEDED);
+        config_int(c, "expert_used_count", "top_k_experts", GGUF_NEEDED);
+        config_int(c, "expert_feed_forward_length", "moe_intermediate_size", GGUF_NEEDED);
+        cJSON_AddBoolToObject(c->to, "enable_moe_block", true);
+    }
     // Without divisors, all pairs rotate.
     if (!c->failed && !json_get(c->to, "rope_scaling"))
         cJSON_AddStringToObject(cJSON_AddObjectToObject(c->to, "rope_scaling"), "rope_type",

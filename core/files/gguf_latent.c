@@ -24,7 +24,7 @@ const struct gguf_name gguf_latent_names[] = {
     { "ffn_gate_shexp", "mlp.shared_experts.gate_proj", PLAIN },
     { "ffn_up_shexp", "mlp.shared_experts.up_proj", PLAIN },
     { "ffn_down_shexp", "mlp.shared_experts.down_proj", PLAIN },
-    { "ffn_gate_exps", "mlp.experts.gate_proj", PLAIN }, // all experts in one tensor (put_experts)
+    { "ffn_gate_exps", "mlp.experts.gate_proj", PLAIN }, // all in one (gguf_experts_put)
     { "ffn_up_exps", "mlp.experts.up_proj", PLAIN },
     { "ffn_down_exps", "mlp.experts.down_proj", PLAIN },
     { "ffn_gate_up_exps", "mlp.experts.gate_up_proj", PLAIN },
@@ -82,8 +82,8 @@ void gguf_experts_read(struct gguf_config *c)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-static int put_experts(const struct safetensor *t, const char *start, const char *name,
-                       struct renamed *r, struct err *err)
+int gguf_experts_put(const struct safetensor *t, const char *start, const char *name,
+                     struct renamed *r, struct err *err)
 {
     // Each expert has one matrix, or two stacked ones (gate_up_proj).
     const char *const halves[] = { "gate_proj", "up_proj" };
@@ -95,7 +95,7 @@ static int put_experts(const struct safetensor *t, const char *start, const char
     for (int64_t i = 0; i < t->shape[0] * count; i++) {
         struct safetensor *one =
             renamed_add(r, t,
-                        xasprintf("%smlp.experts.%lld.%s.weight", start, (long long)(i / count),
+                        xasprintf("%s%lld.%s.weight", start, (long long)(i / count),
                                   count == 1 ? name : halves[i % 2]));
         one->rank = 2;
         one->shape[0] = t->shape[1] / count, one->shape[1] = t->shape[2];
@@ -169,8 +169,10 @@ int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char
 {
     static const char all[] = "mlp.experts.";
     const struct gguf_name *found = gguf_name_find(gguf_latent_names, stem);
+    char experts[160];
+    snprintf(experts, sizeof experts, "%s%s", start, all);
     if (found && !strncmp(found->hf, all, strlen(all)))
-        return put_experts(t, start, found->hf + strlen(all), r, err);
+        return gguf_experts_put(t, experts, found->hf + strlen(all), r, err);
     if (!strcmp(stem, "attn_k_b")) return put_joined(f, t, start, r, err);
     return !strcmp(stem, "attn_v_b"); // put_joined adds it with attn_k_b
 }

@@ -100,6 +100,10 @@ void gguf_latent_read(struct gguf_config *c);
 void gguf_scored_read(struct gguf_config *c);
 // Reads the keys of experts with softmax scores (Qwen3).
 void gguf_experts_read(struct gguf_config *c);
+// Adds each expert's matrix of t [E, out, in] under `start` ("model.layers.3.mlp.experts."), a
+// number and `name`; "gate_up_proj" holds two per expert. Returns 1 or -1.
+int gguf_experts_put(const struct safetensor *t, const char *start, const char *name,
+                     struct renamed *r, struct err *err);
 extern const struct gguf_name gguf_latent_names[];
 int gguf_latent_put(const struct gguf *f, const struct safetensor *t, const char *stem,
                     const char *start, struct renamed *r, struct err *err);
@@ -112,6 +116,8 @@ int gguf_delta_put(const struct gguf *f, const struct safetensor *t, const char 
 
 void gguf_gemma4_read(struct gguf_config *c);
 extern const struct gguf_name gguf_gemma4_names[];
+int gguf_gemma4_put(const struct gguf *f, const struct safetensor *t, const char *stem,
+                    const char *start, struct renamed *r, struct err *err);
 
 // The model's config while an encoder's part is added to it.
 struct encoder_config {

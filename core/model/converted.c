@@ -53,7 +53,8 @@ enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind pa
                            const char *name, int64_t width)
 {
     const enum dtype wanted = part == PART_DECODER ? kind->matrix : kind->outer;
-    if (dtype_in_blocks(wanted) && strstr(name, "mlp.gate.weight")) return DTYPE_F32;
+    const bool router = strstr(name, "mlp.gate.weight") || strstr(name, "router.proj.weight");
+    if (dtype_in_blocks(wanted) && router) return DTYPE_F32;
     if (strstr(name, ".conv1d.") || strstr(name, "mlp.shared_expert_gate."))
         return DTYPE_F32; // llama.cpp reads no other type
     return gguf_fitting_dtype(wanted, width);

@@ -108,6 +108,7 @@ struct experts_config {
     bool normalise;                          // the weights of a row's experts add up to `scale`
     double scale;
     bool softmax;    // scores are the softmax of the logits, without biases
+    bool beside;     // computed beside an ordinary FFN, from the layer's h
     bool transposed; // the hub's files store all experts together, transposed: [E,in,out]
 };
 

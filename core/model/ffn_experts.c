@@ -7,6 +7,12 @@
 // ffn_softmax_experts (Qwen3) has neither biases nor groups: s = softmax(W x). Only Qwen3.5 has a
 // shared expert there, whose output is multiplied by sigmoid(w x).
 //
+// ffn_beside_experts (Gemma 4) adds such a mixture to the gated FFN of the same layer. The mixture
+// reads the layer's h, not the FFN's x, through norms of its own, and each expert has a factor:
+//
+//   s = softmax(W (norm(h) * scale / sqrt(D)));  weight = s / sum of s * factor of the expert
+//   y = norm1(ffn(x)) + norm3(sum over the chosen experts of weight * expert(norm2(h)))
+//
 // Computes rows expert by expert, so that the weights of each chosen expert are read once, and
 // those of other experts never. The first layers have an ordinary gated FFN.
 #include <math.h>
@@ -116,18 +122,23 @@ static bool is_dense(const struct experts_config *x, int layer)
 
 static struct layer_weight of_expert(const struct decoder_config *c, int expert, int part)
 {
-    static const char *const names[] = { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
-                                         "mlp.experts.%d.down_proj" };
+    static const char *const names[2][3] = {
+        { "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj" },
+        { "experts.%d.gate_proj", "experts.%d.up_proj", "experts.%d.down_proj" },
+    };
+    static const char *const stacks[2][2] = {
+        { "mlp.experts.gate_up_proj", "mlp.experts.down_proj" },
+        { "experts.gate_up_proj", "experts.down_proj" },
+    };
     const struct experts_config *x = &c->experts;
     const int64_t m = x->width, D = c->hidden;
     const bool down = part == FFN_DOWN;
-    return (struct layer_weight){ .name = names[part],
+    return (struct layer_weight){ .name = names[x->beside][part],
                                   .out = down ? D : m,
                                   .in = down ? m : D,
                                   .expert = expert,
                                   .share = (double)x->per_token / (double)x->count,
-                                  .stack =
-                                      down ? "mlp.experts.down_proj" : "mlp.experts.gate_up_proj",
+                                  .stack = stacks[x->beside][down],
                                   .count = x->count,
                                   .rows = down ? D : 2 * m,
                                   .row = part == FFN_UP ? m : 0,
@@ -278,13 +289,15 @@ static struct routes route(struct graph *g, const struct experts_config *x,
 
 // --- forward pass --------------------------------------------------------------------------------
 
-static struct tensor *gated(struct graph *g, struct tensor *x, const struct linear *w)
+static struct tensor *gated(struct graph *g, const struct decoder_config *c, struct tensor *x,
+                            const struct linear *w)
 {
-    struct tensor *at_once = fused_gated(g, w, x);
+    struct tensor *at_once = c->gelu ? NULL : fused_gated(g, w, x);
     if (at_once || !graph_ok(g)) return at_once;
     struct tensor *gate = linear_forward(g, x, &w[FFN_GATE]);
     struct tensor *up = linear_forward(g, x, &w[FFN_UP]);
-    return linear_forward(g, op_swiglu(g, gate, up), &w[FFN_DOWN]);
+    x = c->gelu ? op_geglu(g, gate, up) : op_swiglu(g, gate, up);
+    return linear_forward(g, x, &w[FFN_DOWN]);
 }
 
 // Computes the router in f32: choices must not depend on how the device rounds products.
@@ -369,13 +382,14 @@ static void add_pieces(struct graph *g, const struct linear *w, const struct exp
     graph_scratch_end(g, mark);
 }
 
-// Adds the chosen experts' results to y; each piece runs on one thread. False: not possible here.
-static bool add_at_once(struct graph *g, const struct layer *layer, struct tensor *y,
-                        struct tensor *x, struct tensor *weights, const struct routes *r)
+// Adds the chosen experts' results to y; w: the experts' weights. Each piece runs on one thread.
+// False: not possible here.
+static bool add_at_once(struct graph *g, const struct decoder_config *config,
+                        const struct linear *w, struct tensor *y, struct tensor *x,
+                        struct tensor *weights, const struct routes *r)
 {
-    const struct experts_config *c = &layer->pass->config->experts;
-    const struct linear *w = layer->w->ffn.weight + common_count(c);
-    if (!g->backend->expert_rows || g->tape) return false;
+    const struct experts_config *c = &config->experts;
+    if (!g->backend->expert_rows || g->tape || config->gelu) return false;
     for (int64_t e = 0; e < c->count; e++)
         if (!fused_is_plain(w + 3 * e, 3)) return false;
     int64_t pieces;
@@ -442,34 +456,49 @@ static struct tensor *multiply_by_gate(struct graph *g, struct tensor *y, struct
 }
 
 // Returns the output of the shared experts; zeros without any.
-static struct tensor *shared_forward(struct graph *g, const struct experts_config *c,
+static struct tensor *shared_forward(struct graph *g, const struct decoder_config *config,
                                      const struct linear *w, struct tensor *x)
 {
+    const struct experts_config *c = &config->experts;
     if (!c->shared_width) return zeros_like(g, x);
-    struct tensor *y = gated(g, x, w);
+    struct tensor *y = gated(g, config, x, w);
     return y && c->shared_gated ? multiply_by_gate(g, y, x, &w[SHARED_GATE]) : y;
 }
 
-static struct tensor *experts_forward(struct graph *g, const struct layer *layer, struct tensor *x,
-                                      bool unread)
+// Multiplies the weights [m*K, 1] of chosen experts by the factors [E] of these experts.
+static struct tensor *scaled_weights(struct graph *g, struct tensor *weights,
+                                     const struct tensor *factors, const int32_t *index)
 {
-    const struct experts_config *c = &layer->pass->config->experts;
-    const struct linear *w = layer->w->ffn.weight;
-    if (is_dense(c, layer->number)) return ffn_gated.forward(g, layer, x, unread);
-    struct tensor *logits = router(g, x, &w[ROUTER]); // [m, E]
-    struct tensor *y = logits ? shared_forward(g, c, w + shared_first(c), x) : NULL;
-    if (!y) return NULL;
-    struct routes r = route(g, c, logits, bias_of(c, w));
+    const int64_t count = tensor_count(weights);
+    struct tensor *all = graph_weight(factors);
+    all = graph_view(g, all, 2, (int64_t[]){ all->shape[0], 1 });
+    struct tensor *chosen = op_gather_rows(g, all, index, count);
+    weights = graph_view(g, weights, 2, (int64_t[]){ 1, count });
+    if (chosen) chosen = graph_view(g, chosen, 1, &count);
+    weights = op_scale_columns(g, weights, chosen);
+    return weights ? graph_view(g, weights, 2, (int64_t[]){ count, 1 }) : NULL;
+}
+
+// Adds to y [m, D] the chosen experts of x [m, D]. w: the experts' weights; logits [m, E]; bias and
+// factors [E] or NULL.
+static struct tensor *add_experts(struct graph *g, const struct decoder_config *config,
+                                  const struct linear *w, struct tensor *y, struct tensor *x,
+                                  struct tensor *logits, const struct tensor *bias,
+                                  const struct tensor *factors)
+{
+    const struct experts_config *c = &config->experts;
+    struct routes r = route(g, c, logits, bias);
     struct tensor *weights = expert_weights(g, c, logits, r.index); // [m, K]
     if (weights) weights = graph_view(g, weights, 2, (int64_t[]){ tensor_count(weights), 1 });
-    const bool done = weights && add_at_once(g, layer, y, x, weights, &r);
+    if (weights && factors) weights = scaled_weights(g, weights, factors, r.index);
+    const bool done = weights && add_at_once(g, config, w, y, x, weights, &r);
     for (int64_t e = 0; e < c->count && y && weights && !done; e++) {
         const int32_t from = r.first[e], count = r.first[e + 1] - from;
         if (!count) continue;
         struct arena_mark scratch = graph_scratch_begin(g);
         struct tensor *some = op_gather_rows(g, x, r.rows + from, count);
         struct tensor *weight = op_gather_rows(g, weights, r.slots + from, count); // [count, 1]
-        struct tensor *one = gated(g, some, w + common_count(c) + 3 * e);
+        struct tensor *one = gated(g, config, some, w + 3 * e);
         y = op_add_weighted_rows(g, y, one, r.rows + from, weight);
         graph_scratch_end(g, scratch);
     }
@@ -478,6 +507,19 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     free(r.slots);
     free(r.first);
     return weights ? y : NULL;
+}
+
+static struct tensor *experts_forward(struct graph *g, const struct layer *layer, struct tensor *x,
+                                      bool unread)
+{
+    const struct decoder_config *config = layer->pass->config;
+    const struct experts_config *c = &config->experts;
+    const struct linear *w = layer->w->ffn.weight;
+    if (is_dense(c, layer->number)) return ffn_gated.forward(g, layer, x, unread);
+    struct tensor *logits = router(g, x, &w[ROUTER]); // [m, E]
+    struct tensor *y = logits ? shared_forward(g, config, w + shared_first(c), x) : NULL;
+    if (!y) return NULL;
+    return add_experts(g, config, w + common_count(c), y, x, logits, bias_of(c, w), NULL);
 }
 
 // Computes the mixture for few rows in one call.
@@ -513,6 +555,77 @@ static struct tensor *experts_fused(struct graph *g, const struct layer *layer, 
     return done ? h : NULL;
 }
 
+// --- a gated FFN with experts beside it ----------------------------------------------------------
+
+// The weights after the FFN's three: the router [E,D], the scale of what it reads [D], the experts'
+// factors [E], three gains [D]; then the experts'.
+enum { BESIDE_ROUTER = 3, BESIDE_SCALE, BESIDE_FACTORS, NORM_1, NORM_2, NORM_3, BESIDE_EXPERTS };
+
+static int beside_read(struct decoder_config *c, const cJSON *json, struct err *err)
+{
+    struct experts_config *x = &c->experts;
+    if (ffn_gated.read(c, json, err) < 0 ||
+        json_bool(json, "enable_moe_block", false, &x->beside, err) < 0)
+        return -1;
+    if (!x->beside) return 0;
+    x->softmax = x->normalise = true;
+    x->groups = x->groups_per_token = x->every = 1;
+    x->scale = 1;
+    if (json_int(json, "num_experts", 1, 10000, 0, &x->count, err) < 0 ||
+        json_int(json, "top_k_experts", 1, 10000, 0, &x->per_token, err) < 0 ||
+        json_int(json, "moe_intermediate_size", 1, 1000000, 0, &x->width, err) < 0)
+        return -1;
+    if (!x->count || !x->per_token || !x->width)
+        return err_set(err,
+                       "\"enable_moe_block\" true needs \"num_experts\", \"top_k_experts\" and "
+                       "\"moe_intermediate_size\"");
+    if (x->per_token <= x->count) return 0;
+    return err_set(err, "\"top_k_experts\" %lld: the model has only %lld experts",
+                   (long long)x->per_token, (long long)x->count);
+}
+
+static bool beside_weight(const struct decoder_config *c, int layer, int i, struct layer_weight *w)
+{
+    const struct experts_config *x = &c->experts;
+    const int64_t D = c->hidden;
+    const struct layer_weight common[BESIDE_EXPERTS] = {
+        [BESIDE_ROUTER] = { .name = "router.proj", .out = x->count, .in = D },
+        [BESIDE_SCALE] = { .name = "router.scale", .out = D, .constant = true },
+        [BESIDE_FACTORS] = { .name = "router.per_expert_scale", .out = x->count, .constant = true },
+        [NORM_1] = { .name = "post_feedforward_layernorm_1", .out = D },
+        [NORM_2] = { .name = "pre_feedforward_layernorm_2", .out = D },
+        [NORM_3] = { .name = "post_feedforward_layernorm_2", .out = D },
+    };
+    if (i < BESIDE_ROUTER) return ffn_gated.weight(c, layer, i, w);
+    const int expert = (i - BESIDE_EXPERTS) / 3;
+    if (!x->beside || (i >= BESIDE_EXPERTS && expert >= x->count)) return false;
+    *w = i < BESIDE_EXPERTS ? common[i] : of_expert(c, expert, (i - BESIDE_EXPERTS) % 3);
+    return true;
+}
+
+static struct tensor *beside_forward(struct graph *g, const struct layer *layer, struct tensor *x,
+                                     bool unread)
+{
+    return ffn_gated.forward(g, layer, x, unread);
+}
+
+static struct tensor *beside_add(struct graph *g, const struct layer *layer, struct tensor *h,
+                                 struct tensor *y)
+{
+    const struct decoder_config *c = layer->pass->config;
+    const struct linear *w = layer->w->ffn.weight;
+    if (!c->experts.beside || !h || !graph_ok(g)) return y;
+    y = layer_rmsnorm(g, layer, &w[NORM_1].weight, y);
+    struct tensor *x = layer_rmsnorm(g, layer, &w[BESIDE_SCALE].weight, h);
+    struct tensor *logits =
+        router(g, op_scale(g, x, 1 / sqrtf((float)c->hidden)), &w[BESIDE_ROUTER]); // [m, E]
+    x = layer_rmsnorm(g, layer, &w[NORM_2].weight, h);
+    struct tensor *sum = logits && x ? zeros_like(g, x) : NULL;
+    if (!sum) return NULL;
+    sum = add_experts(g, c, w + BESIDE_EXPERTS, sum, x, logits, NULL, &w[BESIDE_FACTORS].weight);
+    return op_add(g, y, layer_rmsnorm(g, layer, &w[NORM_3].weight, sum));
+}
+
 // A block reads the weights of all experts that its rows choose. In blocks as large as those of a
 // single FFN, an expert would have about 100 rows, too few to hide these reads. So blocks are
 // larger, at the cost of 50 MB.
@@ -524,6 +637,14 @@ const struct ffn_kind ffn_experts = {
     .weight = experts_weight,
     .forward = experts_forward,
     .fused = experts_fused,
+};
+
+const struct ffn_kind ffn_beside_experts = {
+    .rows = BLOCK_ROWS,
+    .read = beside_read,
+    .weight = beside_weight,
+    .forward = beside_forward,
+    .beside = beside_add,
 };
 
 const struct ffn_kind ffn_softmax_experts = {

@@ -199,20 +199,22 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
     const struct ffn_kind *kind = decoder_ffn(layer->pass->config, layer->number);
     const struct sublayer *w = &layer->w->ffn;
     const struct fused_after after = after_of(layer, w);
+    const bool mixture = kind->rows && layer->pass->config->experts.count;
     // When the backward pass recomputes the layer, nothing reads the result: it only carries
     // gradients back.
     const bool unread =
         tape_recomputing(g) && !w->after.data && !hooks_wanted(g, SITE_FFN_OUT, layer->number);
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {
-        m = kind->rows && !g->backend->own_memory ? block_rows(g, n, i, kind->rows)
-                                                  : layer_rows(g, n, i);
+        m = mixture && !g->backend->own_memory ? block_rows(g, n, i, kind->rows)
+                                               : layer_rows(g, n, i);
         struct arena_mark block = graph_scratch_begin(g);
         struct tensor *rows = graph_rows(g, h, i, m), *sum = NULL; // [m, D]
         if ((g->backend->fused || g->backend->ffn_rows) && kind->fused && w->before.data)
             sum = kind->fused(g, layer, rows, &after, unread);
         if (!sum) {
             struct tensor *x = layer_rmsnorm(g, layer, &w->before, rows);
-            struct tensor *y = kind->forward(g, layer, x, unread);           // [m, D]
+            struct tensor *y = kind->forward(g, layer, x, unread); // [m, D]
+            if (kind->beside) y = kind->beside(g, layer, rows, y);
             h = op_add_rows(g, h, i, layer_rmsnorm(g, layer, &w->after, y)); // [n, D]
         } else if (tape_on(g)) {
             h = sum; // covers all rows

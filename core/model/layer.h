@@ -96,11 +96,15 @@ struct ffn_kind {
     // Maps x [m, D] to [m, D]. `unread`: nothing reads the result; it only carries gradients back.
     struct tensor *(*forward)(struct graph *g, const struct layer *layer, struct tensor *x,
                               bool unread);
+    // Returns y [m, D], the result of `forward`, with what the kind computes beside it from the
+    // layer's h [m, D]. NULL: nothing.
+    struct tensor *(*beside)(struct graph *g, const struct layer *layer, struct tensor *h,
+                             struct tensor *y);
     // Computes h [m, D] + after(ffn(rmsnorm(h))) in one device call: in place, or on a tape in a
     // new tensor. Returns NULL if not possible here (core/model/fused.h). NULL: never possible.
     struct tensor *(*fused)(struct graph *g, const struct layer *layer, struct tensor *h,
                             const struct fused_after *after, bool unread);
-    int64_t rows; // rows per block on the CPU; 0: as in the rest of the layer
+    int64_t rows; // rows per block on the CPU if there are experts; 0: as in the rest of the layer
 };
 
 extern const struct attention_kind attention_grouped, attention_normed, attention_packed;
@@ -114,6 +118,7 @@ extern const struct attention_kind attention_gated, attention_delta;
 // others. Not with a tape.
 extern const struct site SITE_STATE[1], SITE_RECURRENCE[1];
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
+extern const struct ffn_kind ffn_beside_experts; // ffn_gated; experts beside it if asked for
 
 // True if any layer has this kind of attention.
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);

@@ -115,6 +115,7 @@ static bool rounds_together(const struct passing *p)
     const struct decoder_config *c = &p->m->model->decoder.config;
     for (int l = 0; l < c->layers; l++)
         if (decoder_ffn(c, l) == &ffn_experts || decoder_ffn(c, l) == &ffn_softmax_experts ||
+            (decoder_ffn(c, l) == &ffn_beside_experts && c->experts.beside) ||
             decoder_attention(c, l) == &attention_latent)
             return true;
     return false;

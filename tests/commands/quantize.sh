@@ -26,7 +26,7 @@ glm_text "$work/glm4"
 glm_text "$work/air" glm-4.5v Glm4MoeForCausalLM glm4_moe
 for name in llama-3.2 qwen2 kimi-text glm4 air glm-4.5v; do written $name bf16 none; done
 # Models with their encoders; LLaVA's last block is not used and not written.
-for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v qwen2-vl qwen3-vl qwen3-vl-moe mistral3 pixtral gemma4; do
+for name in qwen2.5-vl internvl3 internvl3.5 internvl2-internlm2 internvl2.5-qwen2 kimi-vl glm-4.1v qwen2-vl qwen3-vl qwen3-vl-moe mistral3 pixtral gemma4 gemma4-moe; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done
 # Ministral 3, whose queries grow after position 16; as a text model, too. The file of a file has

@@ -4,7 +4,8 @@
 // wider heads, of which only some pairs rotate. The last `num_kv_shared_layers` layers attend to
 // the keys and values of an earlier layer of their type (core/model/attention_shared.c), with FFNs
 // of twice the width. Each layer has an input of its own for each token, and a factor for its
-// output (core/model/layer_inputs.c). Norms multiply by their gain, text embeddings are multiplied
+// output (core/model/layer_inputs.c). The 26B model has experts beside its FFNs
+// (core/model/ffn_experts.c). Norms multiply by their gain, text embeddings are multiplied
 // by sqrt(D), scores are not scaled, logits are soft-capped.
 #include "core/model/families/text.h"
 #include "core/model/layer_inputs.h"
@@ -30,14 +31,14 @@ static const struct decoder_kind decoder = {
     .scores_unscaled = true,
     .attention = &attention_valued,
     .attention_of = attention_of,
-    .ffn = &ffn_gated,
+    .ffn = &ffn_beside_experts,
     .norms = &norms_gemma,
     .rotary = &rotary_proportional,
     .gguf = "gemma4",
     .keys = (const char *const[]){ "full_attention", "sliding_attention", "num_kv_shared_layers",
                                    "attention_k_eq_v", "hidden_size_per_layer_input",
                                    "final_logit_softcapping", "use_bidirectional_attention",
-                                   "rope_local_base_freq", NULL },
+                                   "rope_local_base_freq", "enable_moe_block", NULL },
     .after_layer = layer_inputs_add,
     .end_weight = layer_inputs_weight,
 };

@@ -107,6 +107,12 @@ static void other_configs_are_refused(void **state)
         { "\"global_head_dim\": 7", "heads of width 7" },
         { "\"per_layer_config\": {\"1\": {\"head_dim\": 128}}", "layer 1 differs in head sizes" },
         { "\"pad_token_id\": 262144", "\"pad_token_id\" 262144" },
+        { "\"enable_moe_block\": true, \"num_experts\": 8, \"top_k_experts\": 2",
+          "needs \"num_experts\", \"top_k_experts\" and \"moe_intermediate_size\"" },
+        { "\"enable_moe_block\": true, \"num_experts\": 4, \"top_k_experts\": 5, "
+          "\"moe_intermediate_size\": 8",
+          "\"top_k_experts\" 5: the model has only 4 experts" },
+        { "\"enable_moe_block\": 1", "\"enable_moe_block\"" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

@@ -7,8 +7,9 @@
     "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision", \
         "kimi-vl", "qwen3-vl"
 // Models with goldens of norm alignment, pruning and training.
-#define GOLDEN_TRAINED \
-    GOLDEN_SEEING, "internvl3.5", "internvl3.5-moe", "smolvlm", "gemma3", "gemma4", "mistral3"
+#define GOLDEN_TRAINED                                                                            \
+    GOLDEN_SEEING, "internvl3.5", "internvl3.5-moe", "smolvlm", "gemma3", "gemma4", "gemma4-moe", \
+        "mistral3"
 #define GOLDEN_TEXT "llama-3.2", "qwen2"
 
 #endif
