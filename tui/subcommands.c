@@ -14,6 +14,7 @@
 #include "core/checkup/checkup.h"
 #include "core/engine/device.h"
 #include "sessions/job_run.h"
+#include "tui/agent.h"
 #include "tui/completions.h"
 #include "tui/lines.h"
 #include "tui/options.h"
@@ -63,12 +64,14 @@ static int run_help(const struct subcommand *c, int argc, char **argv, struct er
 {
     const bool man = argc && !strcmp(argv[0], "--man");
     const bool completion = argc && !strcmp(argv[0], "--completion");
+    const bool agent = argc && !strcmp(argv[0], "--agent");
     struct buf b = { 0 };
     if (man) reference_write(&b);
+    if (agent) agent_write(&b);
     if (completion && completions_write(&b, argc > 1 ? argv[1] : "", err) < 0) return STATUS_USAGE;
     if (b.data) text_put(stdout, b.data);
     buf_release(&b);
-    if (man || completion) return STATUS_OK;
+    if (man || completion || agent) return STATUS_OK;
     if (argc) return run_command(c, argc, argv, err);
     options_print_help(stdout);
     return STATUS_OK;
@@ -232,9 +235,9 @@ static const struct subcommand subcommands[] = {
       "quantise a model to a GGUF file", run_quantize },
     { "checkup", "MODEL... " CHECKUP_USAGE, "check whether a model works, and write a report",
       run_command },
-    { "help", "[COMMAND|SETTING|--man|--completion bash|zsh|fish]",
-      "show this help, or help on one topic; or write the manual page's lists, or a shell's "
-      "completions",
+    { "help", "[COMMAND|SETTING|--man|--completion bash|zsh|fish|--agent]",
+      "show this help, or help on one topic; or write the manual page's lists, a shell's "
+      "completions, or a manual in JSON for programs that drive --json",
       run_help },
     { "version", "", "show the version", run_version },
     { "scenes",

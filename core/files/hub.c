@@ -265,8 +265,8 @@ static char *locate_model(const char *name, struct err *err)
     if (access(path, F_OK) == 0) {
         err_set(err,
                 "'%s' is a file: give the folder that holds config.json and the weights, or a "
-                "*.gguf file",
-                path);
+                "*.gguf file%s",
+                path, text_ends(path, ".vlmsh") ? "; -f runs a script: vlmsh MODEL -f FILE" : "");
     } else if (is_hub_name(name)) {
         char *found = locate_in_cache(name, err);
         free(path);

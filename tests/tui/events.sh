@@ -32,9 +32,15 @@ export VLMSH
 {"line":"/quit","id":9}
 LINES
 python3 - "$work/events" <<'END'
-import json, sys
+import json, os, subprocess, sys
 
 schema = json.load(open("docs/events.schema.json"))
+
+# The manual for programs names the same events and fields.
+manual = json.loads(subprocess.run([os.environ["VLMSH"], "help", "--agent"], capture_output=True, text=True, check=True).stdout)
+fields = {e["properties"]["event"]["const"]: [f for f in e["properties"] if f not in ("event", "request")] for e in schema["oneOf"]}
+assert {e["event"]: e["fields"].split(", ") for e in manual["events"]} == fields, "help --agent: events"
+assert any(c["usage"].startswith("/why") for c in manual["commands"]) and manual["rules"], "help --agent: commands"
 kinds = {k["properties"]["event"]["const"]: k for k in schema["oneOf"]}
 types = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "null": type(None)}
 

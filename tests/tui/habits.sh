@@ -26,6 +26,9 @@ grep -q "^--image:1: cannot open" "$work/err" || fail "which picture: $(cat "$wo
 run 1 '' -m "$work/nowhere" -p 'What is it?'
 run 1 '' run org/name-of-a-model -p 'What is it?'
 grep -q "hf download org/name-of-a-model" "$work/err" || fail "the download command: $(cat "$work/err")"
+echo '/get sample.seed' >"$work/steps.vlmsh"
+run 1 '' "$work/steps.vlmsh" -p 'What is it?'
+grep -q -- "-f runs a script: vlmsh MODEL -f FILE" "$work/err" || fail "a script in place of MODEL: $(cat "$work/err")"
 run 2 '' run
 run 2 '' -m demo/model demo/model
 run 2 '' demo/model -p ''
