@@ -237,6 +237,8 @@ static const struct gguf_name qwen_block[] = {
     { "ffn_gate", "mlp.gate_proj", PLAIN },
     { "ffn_up", "mlp.up_proj", PLAIN },
     { "ffn_down", "mlp.down_proj", PLAIN },
+    { "attn_q_norm", "attn.q_norm", PLAIN }, // only GLM-OCR
+    { "attn_k_norm", "attn.k_norm", PLAIN },
     { 0 },
 };
 
@@ -333,18 +335,19 @@ static const struct gguf_name kimi_block[] = {
     { "ffn_up", "mlp.fc0", PLAIN }, { "ffn_down", "mlp.fc1", PLAIN }, { 0 },
 };
 
-// --- GLM-4.1V and 4.5V ---------------------------------------------------------------------------
+// --- GLM-4.1V, 4.5V and GLM-OCR
+// ---------------------------------------------------------------------------
 
 // Reads widths from tensors: the metadata is misleading, like the config (core/model/vision_glm.c).
-static void read_glm(struct encoder_config *e)
+static void read_glm_shared(struct encoder_config *e, const char *inner)
 {
     const struct safetensor *fc = gguf_find(e->c.file, "mm.model.fc.weight");
-    const struct safetensor *gate = gguf_find(e->c.file, "mm.gate.weight");
+    const struct safetensor *gate = gguf_find(e->c.file, inner);
     config_int(&e->c, "embedding_length", "hidden_size", GGUF_NEEDED);
     config_int(&e->c, "block_count", "depth", GGUF_NEEDED);
     config_int(&e->c, "attention.head_count", "num_heads", GGUF_NEEDED);
     config_int(&e->c, "patch_size", "patch_size", GGUF_NEEDED);
-    config_int(&e->c, "image_size", "image_size", GGUF_NEEDED);
+    config_int(&e->c, "image_size", "image_size", 0);
     config_int(&e->c, "spatial_merge_size", "spatial_merge_size", 2);
     config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-5);
     gguf_expect(e->c.file, "clip.use_silu", 1);
@@ -355,6 +358,16 @@ static void read_glm(struct encoder_config *e)
     config_put_text(e->preprocessor, "image_processor_type", "Glm4vImageProcessor");
     encoder_pixels(e, 112 * 112, 28 * 28 * 15000);
     encoder_placeholder(e, "image_token_id", "<|image|>");
+}
+
+static void read_glm(struct encoder_config *e)
+{
+    read_glm_shared(e, "mm.gate.weight");
+}
+
+static void read_glm_ocr(struct encoder_config *e)
+{
+    read_glm_shared(e, "v.blk.0.ffn_gate.weight");
 }
 
 static const struct gguf_name glm_outer[] = {
@@ -427,6 +440,20 @@ const struct gguf_encoder gguf_encoders[] = {
         .block = kimi_block,
         .last = "mm.2.weight",
         .read = read_kimi,
+    },
+    {
+        .type = "glm4v",
+        .needs = "v.blk.0.attn_q_norm.weight",
+        .texts = glm_texts,
+        .architecture = "GlmOcrForConditionalGeneration",
+        .model_type = "glm_ocr",
+        .prefixes = { "model.language_model.", "" },
+        .outer = glm_outer,
+        .blocks = "model.visual.blocks.",
+        .block = qwen_block,
+        .last = "mm.down.weight",
+        .patches = "model.visual.patch_embed.proj.weight",
+        .read = read_glm_ocr,
     },
     {
         .type = "glm4v",

@@ -45,14 +45,16 @@ const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, const st
     }
     if (!type) type = "mlp";
     struct buf known = { 0 };
-    const struct gguf_encoder *e, *found = NULL;
-    for (int i = 0; (e = encoder_at(i)); i++) {
+    const struct gguf_encoder *e, *found = NULL, *last = NULL;
+    bool fits = false; // `found` goes with this language model
+    for (int i = 0; (e = encoder_at(i)); last = e, i++) {
         if ((!strcmp(type, e->type) || (e->also && !strcmp(type, e->also))) &&
             (!e->needs || gguf_find(mmproj, e->needs))) {
-            if (!found) found = e;
-            if (e->texts && text_listed(e->texts, architecture)) found = e;
+            const bool goes = e->texts && text_listed(e->texts, architecture);
+            if (!found || (goes && !fits)) found = e, fits = goes;
         }
-        buf_printf(&known, "%s%s", known.length ? ", " : "", e->type);
+        if (!last || strcmp(last->type, e->type) != 0)
+            buf_printf(&known, "%s%s", known.length ? ", " : "", e->type);
     }
     if (!found)
         err_set(err, "'%s': projector type '%s' is not supported (known: %s)", mmproj->path, type,

@@ -28,6 +28,16 @@ static struct tensor *heads(struct graph *g, const struct vision_config *c, stru
     return x ? graph_view3(g, x, x->shape[0], c->heads, c->hidden / c->heads) : NULL;
 }
 
+// Returns queries or keys [S', heads, d] of x [S', Dv], normalised over all heads together or, if
+// the gain has d elements, over each of them.
+static struct tensor *normed_heads(struct graph *g, const struct vision_config *c, struct tensor *x,
+                                   const struct norm *norm)
+{
+    const bool each = norm->gain.data && tensor_count(&norm->gain) != c->hidden;
+    if (!each) return heads(g, c, norm_forward(g, x, norm, c->qk_eps));
+    return norm_forward(g, heads(g, c, x), norm, c->qk_eps);
+}
+
 // Rotates queries or keys [S', heads, d], if the kind has rotary positions.
 static struct tensor *rotate(struct graph *g, const struct vision_block *block, struct tensor *x)
 {
@@ -138,8 +148,8 @@ static struct tensor *block_forward(struct graph *g, void *self, struct tensor *
         if (w->qkv.weight.data) linear_rows_apart(g, &x, &w->qkv, 3, dtype, part);
         for (int i = 0; i < 3 && !w->qkv.weight.data; i++)
             part[i] = linear_rows_times(g, &x, of[i], dtype[i]);
-        struct tensor *q = heads(g, c, norm_forward(g, part[0], &w->q_norm, c->qk_eps));
-        struct tensor *k = heads(g, c, norm_forward(g, part[1], &w->k_norm, c->qk_eps));
+        struct tensor *q = normed_heads(g, c, part[0], &w->q_norm);
+        struct tensor *k = normed_heads(g, c, part[1], &w->k_norm);
         struct tensor *v = heads(g, c, part[2]); // [S', heads, d]
 
         const float scale = 1 / sqrtf((float)head_dim);

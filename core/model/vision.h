@@ -64,7 +64,7 @@ struct vision_layer {
     struct norm norm1, norm2;
     struct linear q, k, v;        // [Dv,Dv] (Gemma 4: [heads*d,Dv]), or
     struct linear qkv;            // [3*Dv,Dv]: q, k and v as one
-    struct norm q_norm, k_norm;   // [Dv], over all heads together; Gemma 4: [d], of each head
+    struct norm q_norm, k_norm;   // [Dv], over all heads together; or [d], of each head
     struct linear out;            // [Dv,Dv] (Gemma 4: [Dv,heads*d])
     struct linear fc1, fc2;       // [ffn,Dv] [Dv,ffn] with GELU, or
     struct linear gate, up, down; // [ffn,Dv] [ffn,Dv] [Dv,ffn]: gated by silu, Gemma 4's by gelu
@@ -193,6 +193,7 @@ struct vision_kind {
 };
 
 extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_moon, vision_glm;
+extern const struct vision_kind vision_glm_ocr;
 extern const struct vision_kind vision_qwen2, vision_qwen3, vision_qwen3_5;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
 extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_pixtral;

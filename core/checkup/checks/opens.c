@@ -375,6 +375,7 @@ static const struct {
     { &vision_siglip, picture_half, picture_half, "SigLIP" },
     { &vision_qwen, picture_clip_mean, picture_clip_std, "Qwen2.5-VL" },
     { &vision_glm, picture_clip_mean, picture_clip_std, "GLM-4.1V" },
+    { &vision_glm_ocr, picture_clip_mean, picture_clip_std, "GLM-OCR" },
     { &vision_intern_transformers, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
     { &vision_intern_authors, picture_imagenet_mean, picture_imagenet_std, "InternViT" },
     { &vision_moon, picture_half, picture_half, "MoonViT" },

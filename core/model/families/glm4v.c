@@ -1,8 +1,9 @@
-// core/model/families/glm4v.c -- GLM-4.1V, GLM-4.5V and GLM-4.6V (arXiv 2507.01006): an encoder of
-// native resolution, a gated merger, a GLM-4 decoder, dense or with experts.
+// core/model/families/glm4v.c -- GLM-4.1V, GLM-4.5V and GLM-4.6V (arXiv 2507.01006), GLM-OCR: an
+// encoder of native resolution, a gated merger, a GLM-4 decoder, dense or with experts.
 //
 // The dense decoder (GLM-4.1V, GLM-4.6V-Flash) has four norms per layer, gate and up in one matrix,
-// and multimodal rotary positions that pair adjacent elements in the first half of each head. The
+// and multimodal rotary positions that pair adjacent elements in the first half of each head; in
+// GLM-OCR, in the whole head. The
 // one with experts (GLM-4.5V, GLM-4.6V) is glm4_moe.c's with multimodal positions; its pairs are a
 // quarter of a head apart.
 #include <stdio.h>
@@ -21,6 +22,21 @@ static const struct decoder_kind dense = {
     .max_positions = 32768,
     .eps = 1e-5,
     .qkv_bias = true,
+    .attention = &attention_grouped,
+    .ffn = &ffn_packed,
+    .norms = &norms_sandwich,
+    .rotary = &rotary_multimodal_interleaved,
+    .gguf = "glm4",
+};
+
+static const struct decoder_kind ocr = {
+    .model_types = (const char *const[]){ "glm_ocr_text", "glm_ocr", "glm4", NULL },
+    .ffn_size = 4096,
+    .vocab = 59392,
+    .max_positions = 131072,
+    .heads = 16,
+    .kv_heads = 8,
+    .eps = 1e-5,
     .attention = &attention_grouped,
     .ffn = &ffn_packed,
     .norms = &norms_sandwich,
@@ -64,18 +80,30 @@ static const struct projector_kind merger = { .eps = 1e-5,
 
 // --- config and weights --------------------------------------------------------------------------
 
+static bool is_ocr(const cJSON *config)
+{
+    const cJSON *type = json_get(config, "model_type");
+    const char *name = cJSON_IsString(type) ? type->valuestring : NULL;
+    return name && !strcmp(name, "glm_ocr");
+}
+
 static int read_config(struct model *m, const cJSON *config, struct err *err)
 {
     const cJSON *vision;
+    const bool of_ocr = is_ocr(config);
+    const struct decoder_kind *decoder = of_ocr ? &ocr : family_sparse(config) ? &sparse : &dense;
     struct vision_config *v = &m->vision.config;
     m->projector = (struct projector){ .kind = &merger };
-    if (family_text_read(m, family_sparse(config) ? &sparse : &dense, config, err) < 0 ||
+    if (family_text_read(m, decoder, config, err) < 0 ||
         json_object(config, "vision_config", &vision, err) < 0 ||
-        family_placeholder_read(m, config, "image_token_id", "image_token_id", 151343, err) < 0)
+        family_placeholder_read(m, config, "image_token_id", "image_token_id",
+                                of_ocr ? 59280 : 151343, err) < 0)
         return -1;
-    if (vision_config_read(v, &vision_glm, vision, err) < 0 ||
-        json_int(vision, "intermediate_size", 1, 1000000, 13696, &m->projector.inner, err) < 0)
+    if (vision_config_read(v, of_ocr ? &vision_glm_ocr : &vision_glm, vision, err) < 0 ||
+        (!of_ocr &&
+         json_int(vision, "intermediate_size", 1, 1000000, 13696, &m->projector.inner, err) < 0))
         return err_in(err, "vision_config");
+    if (of_ocr) m->projector.inner = 3 * v->out; // "in_channels" times the width
     return native_check_width(m, v->out, err);
 }
 
@@ -109,9 +137,10 @@ const struct family family_glm4v = {
     .name = "glm4v",
     .architectures =
         (const char *const[]){ "Glm4vForConditionalGeneration", "Glm4vMoeForConditionalGeneration",
-                               "Glm46VForConditionalGeneration", NULL },
-    .model_types = (const char *const[]){ "glm4v", "glm4v_moe", "glm46v", NULL },
-    .relatives = (const char *const[]){ "ChatGLMModel", "GlmOcrForConditionalGeneration", NULL },
+                               "Glm46VForConditionalGeneration", "GlmOcrForConditionalGeneration",
+                               NULL },
+    .model_types = (const char *const[]){ "glm4v", "glm4v_moe", "glm46v", "glm_ocr", NULL },
+    .relatives = (const char *const[]){ "ChatGLMModel", NULL },
     .configure = glm_configure,
     .bind = glm_bind,
     .part = glm_part,

@@ -278,7 +278,7 @@ static void variants_are_refused(void **state)
 {
     check_refused(QWEN, "architectures", "[\"Qwen2_5OmniModel\"]",
                   "its relative Qwen2_5_VLForConditionalGeneration is");
-    check_refused(GLM, "architectures", "[\"GlmOcrForConditionalGeneration\"]",
+    check_refused(GLM, "architectures", "[\"ChatGLMModel\"]",
                   "its relative Glm4vForConditionalGeneration is");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\"}", "mrope_section");
     check_refused(QWEN, "rope_scaling", "{\"type\": \"mrope\", \"mrope_section\": [2, 3, 4]}",

@@ -97,8 +97,8 @@ static double run(struct fixture *f, char which, double share, bool recompute)
     return loss;
 }
 
-static const char *const folders[] = { GOLDEN_TRAINED, "qwen2-vl", "qwen3-vl-moe",
-                                       "glm-4.5v",     "qwen3.5",  "qwen3.5-moe" };
+static const char *const folders[] = { GOLDEN_TRAINED, "qwen2-vl",    "qwen3-vl-moe", "glm-4.5v",
+                                       "qwen3.5",      "qwen3.5-moe", "glm-ocr" };
 
 // Loops over the models; opens and closes each.
 #define FOR_EACH_MODEL(f)                                                           \
