@@ -188,6 +188,8 @@ void compare_data_results(struct results *r, const char *const title[2],
         v[0] = tally_mean(&d->by_step[i]);
         v[1] = (double)d->by_step[i].count;
         tally_interval(&d->by_step[i], &v[2], &v[3]);
+        if (v[2] < 0) v[2] = 0; // distances are between 0 and 1
+        if (v[3] > 1) v[3] = 1;
     }
 }
 

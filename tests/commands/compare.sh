@@ -121,6 +121,8 @@ lines "/load $work/tiny" '/set sample.max_tokens 4' "/compare off | $prune --dat
     "/eval $work/world/yesno.json --limit 6 --here" '/set prune.score contribution' '/set prune.layer 1' \
     "/eval $work/world/yesno.json --limit 6 --here" \
     "/compare now | now --data $work/world/captions.json --limit 2 --metric loss"
+check "intervals of distances by step" '[inputs, .] | map(select(.name=="compare.steps" and .columns[3]=="95% low").rows[]) |
+    (length > 0) and all(.[]; (.[3] // 0) >= 0 and (.[4] // 0) <= 1)' true
 check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
 score() { jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | sed -n "$1p"; }
 same "A's score" "$(value compare yesno 1 | awk '{printf "%.4f", $1}')" "$(score 1 | awk '{printf "%.4f", $1}')"
