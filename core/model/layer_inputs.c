@@ -48,6 +48,7 @@ void layer_inputs_bind(struct decoder *d, struct binder *b)
     if (!P) return;
     bind_table(b, &to->table, c->input_vocab, all, "embed_tokens_per_layer.weight");
     bind_linear(b, &to->projection, all, c->hidden, false, "per_layer_model_projection");
+    to->projection.share = 1;
     bind_vector(b, &to->norm, P, "per_layer_projection_norm.weight");
 }
 

@@ -1,5 +1,6 @@
 // tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas; the
 // measured times.
+#include "core/model/flops.h"
 #include "core/methods/forecast.h"
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
@@ -231,10 +232,26 @@ static void ira_is_counted_in_its_layers(void **state)
     scratch_remove(folder);
 }
 
+// The projection of Gemma 4's per-layer inputs is a [L*P, D] product of each row.
+static void inputs_of_layers_are_counted(void **state)
+{
+    struct golden g;
+    golden_open(&g, "gemma4");
+    const struct decoder *d = &engine_model(g.engine)->decoder;
+    const struct decoder_config *c = &d->config;
+    assert_true(c->layer_input > 0);
+    const double weights = (double)c->layers * (double)c->layer_input * (double)c->hidden;
+    near(&g, "operations", flops_inputs(d), 2 * weights, 1);
+    near(&g, "bytes", flops_input_bytes(d),
+         weights * (double)dtype_size(d->inputs.projection.weight.dtype), 1);
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_follow_the_formulas),
+        cmocka_unit_test(inputs_of_layers_are_counted),
         cmocka_unit_test(experts_and_latents_are_counted),
         cmocka_unit_test(forecast_agrees),
         cmocka_unit_test(lora_is_counted),
