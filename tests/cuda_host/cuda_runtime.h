@@ -150,6 +150,9 @@ unsigned cuda_host_lane(void);
 // the calling lane's next call.
 const void *cuda_host_collective(const void *mine, size_t size,
                                  void (*make)(const void *all, void *made));
+// Suspends the thread until ready(what) is true; if no thread can continue, report(what) prints
+// what it waits for.
+void cuda_host_wait(bool (*ready)(void *what), void (*report)(void *what), void *what);
 // Returns how many blocks have begun.
 unsigned cuda_host_block(void);
 

@@ -71,7 +71,7 @@ namespace
 {
 
 enum { WARP = 32, MOST_GIVEN = 32, MOST_MADE = 512, STACK = 256 * 1024 };
-enum state { RUNS, AT_WARP, AT_BLOCK, ENDED };
+enum state { RUNS, AT_WARP, AT_BLOCK, AT_CONDITION, ENDED };
 
 struct fiber {
     context at;
@@ -83,6 +83,10 @@ struct thread {
     uint64_t given[2]; // inputs of shuffles: two slots, so that one barrier per shuffle suffices
     unsigned shuffles, tables;
     uint3 index;
+    // Of a thread AT_CONDITION (cuda_host_wait).
+    bool (*ready)(void *what);
+    void (*report)(void *what);
+    void *what;
 };
 
 // The inputs of a warp's lanes and the result made from them, in two slots each.
@@ -130,7 +134,10 @@ void fiber_main(void)
                 { 0, 0 },
                 0,
                 0,
-                { i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y }
+                { i % blockDim.x, i / blockDim.x % blockDim.y, i / blockDim.x / blockDim.y },
+                nullptr,
+                nullptr,
+                nullptr
             };
             set_current(t);
             (*kernel_call)();
@@ -181,6 +188,31 @@ bool release(size_t from, size_t to, state where)
     return true;
 }
 
+// Resumes threads whose condition has become true; false if none has.
+bool release_ready(void)
+{
+    bool went = false;
+    for (size_t n = 0; n < count; n++) {
+        const thread &t = threads[nth(n, 0, count)];
+        if (t.now != AT_CONDITION || !t.ready(t.what)) continue;
+        resume(t.on);
+        went = true;
+    }
+    return went;
+}
+
+[[noreturn]] void report_hang(void)
+{
+    size_t told = count / WARP; // the last warp of which a thread was reported
+    for (size_t t = 0; t < count; t++) {
+        if (threads[t].now != AT_CONDITION || t / WARP == told) continue;
+        threads[t].report(threads[t].what);
+        told = t / WARP;
+    }
+    fprintf(stderr, "a kernel hangs: not all threads reach its barrier\n");
+    abort();
+}
+
 void run_block(void)
 {
     begun = 0;
@@ -191,12 +223,11 @@ void run_block(void)
             const size_t t = nth(n, 0, count / WARP) * WARP;
             while (release(t, t + WARP, AT_WARP)) went = true;
         }
+        if (release_ready()) went = true;
         if (release(0, count, AT_BLOCK)) went = true;
         for (size_t t = 0; t < count; t++) ended = ended && threads[t].now == ENDED;
         if (ended) return;
-        if (went) continue;
-        fprintf(stderr, "a kernel hangs: not all threads reach its barrier\n");
-        abort();
+        if (!went) report_hang();
     }
 }
 } // namespace
@@ -252,6 +283,13 @@ void __syncthreads(void)
 unsigned cuda_host_lane(void)
 {
     return (unsigned)(current % WARP);
+}
+
+void cuda_host_wait(bool (*ready)(void *what), void (*report)(void *what), void *what)
+{
+    thread &mine = threads[current];
+    mine.ready = ready, mine.report = report, mine.what = what;
+    wait_as(AT_CONDITION);
 }
 
 unsigned cuda_host_block(void)

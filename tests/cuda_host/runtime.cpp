@@ -182,7 +182,7 @@ static void run_copy_queues(void)
     for (cudaStream_t s : streams) cuda_host_queue_run(&s->queue);
 }
 
-__attribute__((visibility("default"))) long cuda_host_drains;
+__attribute__((visibility("default"))) long cuda_host_drains, cuda_host_bulk_copies;
 
 // Makes the host wait for the stream's first `copies` copies and all work in `after`.
 static void wait_for(cudaStream_t stream, long copies, const long after[GPUS_MOST])

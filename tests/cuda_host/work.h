@@ -14,6 +14,8 @@ struct cuda_host_region {
 };
 std::vector<cuda_host_region> cuda_host_regions(void);
 
+// Bulk copies to shared memory that kernels have begun, for tests.
+extern long cuda_host_bulk_copies;
 // Runs the PTX of a kernel.
 void cuda_ptx_run(const cuda_host_work &work);
 // Reports that cuBLASLt wrote a product to this memory.

@@ -270,9 +270,10 @@ static void read_instruction(reader *r, std::string text)
 {
     instruction i = {};
     operation o;
+    const std::string all = text;
+    read_guard(r, &text, &i);
     o.text = text;
     text.pop_back(); // ;
-    read_guard(r, &text, &i);
     const size_t end = std::min(text.find_first_of(" \t"), text.size());
     for (size_t at = 0; at < end;) {
         const size_t dot = std::min(text.find('.', at), end);
@@ -280,11 +281,13 @@ static void read_instruction(reader *r, std::string text)
         at = dot + 1;
     }
     o.operands = split_operands(text.substr(end));
-    if (!decode_flow(r, o, &i) && !decode_memory(r, o, &i) && !decode_together(r, o, &i) &&
-        !decode_arithmetic(r, o, &i))
+    const bool at_barrier = decode_barriers(r, o, &i);
+    r->e->mbarriers = r->e->mbarriers || at_barrier;
+    if (!at_barrier && !decode_flow(r, o, &i) && !decode_memory(r, o, &i) &&
+        !decode_together(r, o, &i) && !decode_arithmetic(r, o, &i))
         unknown(r, "unknown instruction");
     r->e->code.push_back(i);
-    r->e->origins.push_back({ r->line, o.text, r->source });
+    r->e->origins.push_back({ r->line, all, r->source });
 }
 
 static void read_line(reader *r, const std::string &line)

@@ -6,7 +6,8 @@
 //   parse.cpp       translates the text to instructions
 //   run.cpp         schedules lanes, warps, blocks, launches
 //   arithmetic.cpp  instructions that each lane executes alone
-//   memory.cpp      loads, stores, asynchronous copies
+//   memory.cpp      loads, stores, asynchronous copies of 16 bytes
+//   barriers.cpp    mbarrier objects, bulk copies
 //   together.cpp    shuffles and products, executed by a warp
 //   watch.cpp       records accesses and reports findings
 //
@@ -24,6 +25,12 @@
 //     warp, bar.warp.sync (a shuffle or tensor core product between them does not order memory: PTX
 //     ISA, "Memory Consistency Model"; such a race is reported separately); an access while a copy
 //     (cp.async) to the same memory is pending
+//   - mbarriers and bulk copies: an mbarrier that is used uninitialised or as data, or that more
+//     threads arrive at than it counts; copies that bring more bytes than expect_tx announced (if
+//     they bring fewer, the kernel hangs, and the report shows both numbers); addresses or sizes
+//     that are not multiples of 16; data that is read before its phase has been waited for; a copy
+//     to memory that threads may still read, that another copy will write, or that threads wrote
+//     with no fence.proxy.async since
 //   - global memory: accesses by two blocks of a launch, one of them a write; ld.global.nc of
 //     memory that the launch writes. (Two blocks are ordered if the one executes membar.gl and then
 //     an atomic operation, and the other an atomic operation and then membar.gl. This is tracked
@@ -60,6 +67,7 @@ enum kind {
     TOGETHER, // executed when all the lanes that it names have arrived
     BRANCH,
     BARRIER,
+    POLL, // executed by each lane once the phase of its mbarrier is complete
     EXIT
 };
 
@@ -82,7 +90,7 @@ struct instruction {
     uint32_t target; // target of a branch
     // A memory access: `count` values of `bytes` each.
     space where;
-    location from, to;
+    location from, to, barrier; // barrier: of a bulk copy
     uint8_t bytes, count, wide; // wide: bytes of the registers
     bool is_signed, constant;   // constant: ld.global.nc
 };
@@ -115,6 +123,7 @@ struct entry {
     uint32_t tid[3], block_at[3], block_size[3], grid_size[3]; // offsets of %tid ...; 0: not used
     size_t shared_static;                        // address where dynamic shared memory begins
     uint64_t threads_most;                       // .maxntid; 0: not given
+    bool mbarriers;                              // it uses mbarriers
     std::vector<std::vector<uint8_t>> registers; // per warp; kept for the next launch
 };
 
@@ -128,11 +137,14 @@ struct warp {
     uint8_t *registers;
     uint32_t pc[LANES];
     uint32_t ended, at_warp, at_block; // masks of lanes: ended, waiting for lanes, at the barrier
+    uint32_t polling;                  // mask of lanes that wait at mbarriers
     uint32_t waited;                   // mask of lanes that waited for preceding kernels
     uint32_t now;                      // index of the current instruction
     unsigned number;
     // Counts since the block's last barrier: bar.warp.sync; shuffles and products.
     uint16_t syncs, collectives;
+    uint32_t time[LANES]; // of a lane's accesses (barriers.cpp): rises when later accesses can be
+                          // told from earlier ones
     template <typename T> T *at(uint32_t place)
     {
         return reinterpret_cast<T *>(registers + place);
@@ -164,7 +176,7 @@ void parse(entry *e);
 struct operation {
     std::vector<std::string> words;    // ld global v4 f32
     std::vector<std::string> operands; // with brackets and braces
-    std::string text;
+    std::string text;                  // without the guard
 };
 struct reader; // parse.cpp: the names declared in a kernel
 // Returns the offset of an operand. `bytes` 0: a predicate.
@@ -178,6 +190,7 @@ std::vector<std::string> elements(const std::string &braces);
 bool decode_arithmetic(reader *r, const operation &o, instruction *i);
 bool decode_memory(reader *r, const operation &o, instruction *i);
 bool decode_together(reader *r, const operation &o, instruction *i);
+bool decode_barriers(reader *r, const operation &o, instruction *i);
 
 // find.cpp: returns a kernel's parsed text; ends the program if the kernel is missing.
 entry *find(const void *kernel);
@@ -185,6 +198,17 @@ entry *find(const void *kernel);
 entry *find_in(const std::string &text, const std::string &path);
 // run.cpp
 void run(entry *e, const cuda_host_work &work);
+
+// barriers.cpp
+// True if the lane's thread is ordered after accesses of a thread at a time (warp.time), or after
+// the copies of a phase of an mbarrier; `fenced`: and after a proxy fence that follows them.
+bool precedes(const warp &w, unsigned lane, unsigned thread, uint32_t time, bool fenced);
+bool copy_precedes(const warp &w, unsigned lane, unsigned index, uint32_t phase);
+void clocks_begin(void);                                         // of a block
+void clocks_meet(warp &w);                                       // bar.warp.sync
+void clocks_meet_all(void);                                      // bar.sync
+bool phase_passed(warp &w, const instruction &i, unsigned lane); // for instructions of kind POLL
+std::string barriers_told(void); // the mbarriers whose phase has begun, for a report
 
 // watch.cpp: checks and records an access, and returns its memory; if the access is invalid and the
 // program continues, returns unused memory.
@@ -195,6 +219,15 @@ uint8_t *shared(warp &w, unsigned lane, uint64_t address, unsigned bytes, access
 uint8_t *shared_by_all(warp &w, unsigned lane, uint64_t address, unsigned bytes);
 void copy_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes);
 uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes);
+// An mbarrier occupies its memory from begin to end; barrier_begins returns false after a finding.
+bool barrier_begins(warp &w, unsigned lane, uint32_t address);
+void barrier_used(warp &w, unsigned lane, uint32_t address);
+void barrier_ends(warp &w, unsigned lane, uint32_t address);
+// A bulk copy that completes in a phase of mbarrier number `index`. bulk_begins returns false, and
+// bulk_ends NULL, if the memory does not exist.
+bool bulk_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes, uint16_t index,
+                 uint32_t phase);
+uint8_t *bulk_ends(uint32_t to, unsigned bytes);
 void prefetched(warp &w, unsigned lane, uint64_t address, uint32_t bytes);
 uint8_t *atomic(warp &w, unsigned lane, uint64_t address, unsigned bytes);
 void watch_variable(uint8_t *memory, size_t size); // a .global variable of a file

@@ -36,7 +36,7 @@ struct group {
 
 uint32_t can_run(const warp &w)
 {
-    return ~(w.ended | w.at_warp | w.at_block);
+    return ~(w.ended | w.at_warp | w.at_block | w.polling);
 }
 
 group next_group(const warp &w)
@@ -104,6 +104,28 @@ void leave(warp &w, uint32_t lanes)
         found(w, first(never), "an early start", "a thread ends without griddepcontrol.wait");
 }
 
+// Lanes whose phase is complete pass; the others wait. True if the group continues at once.
+bool poll(warp &w, const instruction &i, const group &g, uint32_t lanes)
+{
+    uint32_t passed = 0;
+    for_lanes(lanes, [&](unsigned l) { passed |= (uint32_t)phase_passed(w, i, l) << l; });
+    i.run(w, i, passed);
+    if (passed == lanes) return true;
+    put(w, g.lanes, g.pc + 1);
+    put(w, lanes & ~passed, g.pc);
+    w.polling |= lanes & ~passed;
+    return false;
+}
+
+// Wakes the lanes whose phase has completed.
+void wake(warp &w)
+{
+    for_lanes(w.polling, [&](unsigned l) {
+        w.now = w.pc[l];
+        if (phase_passed(w, running.code->code[w.pc[l]], l)) w.polling &= ~(1u << l);
+    });
+}
+
 // Runs one instruction of the group; false if another group must be chosen.
 bool step(warp &w, group *g)
 {
@@ -115,6 +137,7 @@ bool step(warp &w, group *g)
     if (i.what == ALONE || !lanes) return g->pc++, true;
     if (i.what == TOGETHER && meet(w, i, *g, lanes)) return g->pc++, true;
     if (i.what == TOGETHER) return false;
+    if (i.what == POLL) return poll(w, i, *g, lanes) ? (g->pc++, true) : false;
     if (i.what == BRANCH && lanes == g->lanes) return g->pc = i.target, true;
     put(w, g->lanes & ~lanes, g->pc + 1);
     if (i.what == BRANCH) put(w, lanes, i.target);
@@ -179,8 +202,8 @@ void begin_warp(unsigned number)
             if (text.find(is) != std::string::npos) continue;
             text += "\n    thread " + std::to_string(w.number * LANES + l) + ": " + is;
         }
-    stop("%s hangs: not all threads reach its barrier, or not all lanes the same one%s",
-         running.code->name.c_str(), text.c_str());
+    stop("%s hangs: not all threads reach its barrier, or not all lanes the same one%s%s",
+         running.code->name.c_str(), text.c_str(), barriers_told().c_str());
 }
 
 // Releases all threads if all wait at the block's barrier, each warp at one instruction.
@@ -197,6 +220,7 @@ bool pass_barrier(void)
         w.syncs = w.collectives = 0;
     }
     watch_barrier();
+    clocks_meet_all();
     return true;
 }
 
@@ -208,11 +232,13 @@ void run_block(void)
     for (unsigned n = 0; n < count; n++) turn[n] = how.back ? count - 1 - n : n, begin_warp(n);
     for (auto &copies : running.pending) copies.clear();
     watch_block();
+    clocks_begin();
     if (how.seed) random.seed(how.seed + running.block_number);
     for (;;) {
         bool went = false, ended = true;
         if (how.seed) std::shuffle(turn.begin(), turn.end(), random);
-        for (const unsigned n : turn) went = run_warp(running.warps[n]) || went;
+        for (const unsigned n : turn)
+            wake(running.warps[n]), went = run_warp(running.warps[n]) || went;
         for (const warp &w : running.warps) ended = ended && w.ended == ALL;
         if (ended) return;
         if (!pass_barrier() && !went) report_hang();

@@ -126,6 +126,7 @@ void warp_barrier(warp &w, const instruction &i, uint32_t lanes)
 {
     if (lanes != ALL) stop("bar.warp.sync of some lanes is not supported");
     w.syncs++;
+    clocks_meet(w);
 }
 
 bool decode_shuffle(reader *r, const operation &o, instruction *i)

@@ -24,23 +24,35 @@ constexpr uint32_t SEVERAL = 0xffffffff;
 // --- shared memory -------------------------------------------------------------------------------
 
 // touch.who: a thread's number; or A_WARP plus a warp's number, for several lanes of one warp; or
-// WARPS, for several warps.
-enum : uint16_t { A_WARP = 0x8000, WARPS = 0xffff };
+// WARPS, for several warps; or A_COPY plus an mbarrier's number, for a bulk copy.
+enum : uint16_t { A_WARP = 0x8000, A_COPY = 0x4000, WARPS = 0xffff };
 
 // The last access: who made it, at which instruction, and when: the number of block barriers in all
 // launches so far, and the warp's counts of instructions since the last barrier.
 struct touch {
     uint32_t barrier, pc;
     uint16_t who, syncs, collectives;
-    bool pending; // a write by a cp.async for which its thread has not waited
+    bool pending;  // a write by a cp.async for which its thread has not waited, or by a bulk copy
+                   // whose phase is not complete
+    uint32_t time; // warp.time, of several lanes the latest; of a bulk copy, the phase
 };
 
 struct unit {
     touch write, read;
+    bool is_mbarrier; // since `write`
 };
 
 std::vector<unit> units;
 uint32_t barrier = 1, block_began = 1;
+
+// Reads of data from a bulk copy by warps other than that of unit.read, since the last barrier.
+std::map<const unit *, std::vector<touch>> &readers =
+    *new std::map<const unit *, std::vector<touch>>();
+
+bool is_copy(uint16_t who)
+{
+    return who & A_COPY && who != WARPS;
+}
 
 unsigned warp_of(uint16_t who)
 {
@@ -51,8 +63,24 @@ unsigned warp_of(uint16_t who)
 // order, a shuffle or product, or nothing.
 enum between { ORDER, COLLECTIVE, NOTHING };
 
-between separation(const touch &before, const warp &w, uint16_t who)
+// True if mbarriers order the current access of a lane after all accesses in `before`.
+bool is_after(const touch &before, const warp &w, unsigned lane, bool fenced)
 {
+    if (!running.code->mbarriers || before.who == WARPS) return false;
+    if (is_copy(before.who)) return copy_precedes(w, lane, before.who & ~A_COPY, before.time);
+    if (!(before.who & A_WARP)) return precedes(w, lane, before.who, before.time, fenced);
+    bool all = true;
+    for (unsigned t = warp_of(before.who) * LANES, l = 0; l < LANES; l++)
+        all = all && ((!fenced && t + l == w.number * LANES + lane) ||
+                      precedes(w, lane, t + l, before.time, fenced));
+    return all;
+}
+
+between separation(const touch &before, const warp &w, unsigned lane, uint16_t who)
+{
+    if (before.barrier < block_began) return ORDER;
+    if (is_copy(before.who)) return is_after(before, w, lane, false) ? ORDER : NOTHING;
+    if (is_after(before, w, lane, false)) return ORDER;
     if (before.barrier != barrier) return ORDER;
     if (before.who == who && !(who & A_WARP)) return ORDER;
     if (before.who == WARPS || warp_of(before.who) != w.number) return NOTHING;
@@ -63,13 +91,14 @@ between separation(const touch &before, const warp &w, uint16_t who)
 std::string named(uint16_t who)
 {
     if (who == WARPS) return "several warps";
+    if (is_copy(who)) return "a bulk copy";
     return (who & A_WARP ? "lanes of warp " : "thread ") + std::to_string(who & ~A_WARP);
 }
 
 void check_order(warp &w, unsigned lane, const touch &before, uint16_t who, const char *what,
                  uint64_t address)
 {
-    const between is = separation(before, w, who);
+    const between is = separation(before, w, lane, who);
     if (is == ORDER) return;
     const origin &other = running.code->origins[before.pc];
     found(w, lane, is == COLLECTIVE ? "a race across a shuffle or product" : "a race",
@@ -78,40 +107,53 @@ void check_order(warp &w, unsigned lane, const touch &before, uint16_t who, cons
           other.text.c_str());
 }
 
-void record_read(warp &w, uint16_t who, touch *t)
+void record_read(warp &w, unsigned lane, uint16_t who, unit *u)
 {
+    touch *const t = &u->read;
+    uint32_t time = w.time[lane];
     const bool same = t->barrier == barrier;
-    if (same && t->who != who && warp_of(t->who) == w.number && t->who != WARPS)
+    if (same && t->who != who && warp_of(t->who) == w.number && t->who != WARPS) {
         who = (uint16_t)(A_WARP | w.number);
-    else if (same && t->who != who)
+        time = std::max(time, t->time);
+    } else if (same && t->who != who && is_copy(u->write.who)) {
+        readers[u].push_back(*t);
+        who = (uint16_t)(A_WARP | w.number); // it may have read before
+    } else if (same && t->who != who) {
         who = WARPS;
-    *t = { barrier, w.now, who, w.syncs, w.collectives, false };
+    }
+    *t = { barrier, w.now, who, w.syncs, w.collectives, false, time };
 }
 
 // The most common read: of data written before the last barrier.
-bool plain_read(warp &w, uint16_t who, unit *u)
+bool plain_read(warp &w, unsigned lane, uint16_t who, unit *u)
 {
-    if (u->write.barrier >= barrier || u->write.barrier < block_began || u->write.pending)
+    if (u->write.barrier >= barrier || u->write.barrier < block_began || u->write.pending ||
+        is_copy(u->write.who))
         return false;
-    if (u->read.barrier != barrier || u->read.who != WARPS) record_read(w, who, &u->read);
+    if (u->read.barrier != barrier || u->read.who != WARPS) record_read(w, lane, who, u);
     return true;
 }
 
 void touch_unit(warp &w, unsigned lane, uint16_t who, unit *u, uint64_t address, bool writes)
 {
-    if (!writes && plain_read(w, who, u)) return;
-    if (u->write.pending && u->write.barrier >= block_began)
+    if (!writes && plain_read(w, lane, who, u)) return;
+    const bool held = u->write.pending && u->write.barrier >= block_began;
+    if (held && u->is_mbarrier)
+        found(w, lane, "an mbarrier", "the one at %#lx is accessed as data",
+              (unsigned long)(address & ~7ull));
+    else if (held)
         found(w, lane, "a pending copy", "shared memory at %#lx is accessed before it has arrived",
               (unsigned long)address);
     check_order(w, lane, u->write, who, writes ? "writes" : "reads", address);
     if (writes) {
         check_order(w, lane, u->read, who, "writes", address);
-        u->write = { barrier, w.now, who, w.syncs, w.collectives, false };
+        u->is_mbarrier = false;
+        u->write = { barrier, w.now, who, w.syncs, w.collectives, false, w.time[lane] };
         return;
     }
     if (u->write.barrier < block_began)
         found(w, lane, "uninitialized shared memory", "at %#lx", (unsigned long)address);
-    record_read(w, who, &u->read);
+    record_read(w, lane, who, u);
 }
 
 alignas(16) uint8_t spare[16];
@@ -331,6 +373,85 @@ uint8_t *copy_ends(warp &w, unsigned lane, uint32_t to, unsigned bytes)
     return touch_shared(w, lane, thread_of(w, lane), to, bytes, true);
 }
 
+// --- mbarriers and bulk copies -------------------------------------------------------------------
+
+bool barrier_begins(warp &w, unsigned lane, uint32_t address)
+{
+    if (touch_shared(w, lane, thread_of(w, lane), address, 8, true) == spare) return false;
+    for (unsigned n = 0; n < 8 / UNIT; n++) {
+        unit &u = units[(address - SHARED_BASE) / UNIT + n];
+        u.is_mbarrier = u.write.pending = true;
+    }
+    return true;
+}
+
+void barrier_used(warp &w, unsigned lane, uint32_t address)
+{
+    check_order(w, lane, units[(address - SHARED_BASE) / UNIT].write, thread_of(w, lane),
+                "uses the mbarrier in", address);
+}
+
+// The memory is then uninitialized.
+void barrier_ends(warp &w, unsigned lane, uint32_t address)
+{
+    for (unsigned n = 0; n < 8 / UNIT; n++) units[(address - SHARED_BASE) / UNIT + n] = {};
+}
+
+namespace
+{
+void check_overwritten(warp &w, unsigned lane, const unit &u, uint64_t address)
+{
+    const uint16_t me = thread_of(w, lane);
+    const touch &was = u.write;
+    const bool now = was.barrier >= block_began;
+    if (now && was.pending)
+        found(w, lane, "a bulk copy", "overwrites shared memory at %#lx, %s",
+              (unsigned long)address,
+              u.is_mbarrier ? "which is an mbarrier" : "which another copy will write");
+    else if (now && separation(was, w, lane, me) != ORDER)
+        found(w, lane, "a bulk copy", "overwrites shared memory at %#lx, which %s may write later",
+              (unsigned long)address, named(was.who).c_str());
+    else if (now && !is_copy(was.who) && !is_after(was, w, lane, true))
+        found(w, lane, "a bulk copy",
+              "overwrites shared memory at %#lx, which %s wrote with no fence.proxy.async since",
+              (unsigned long)address, named(was.who).c_str());
+    std::vector<touch> all = { u.read };
+    const auto others = readers.find(&u);
+    if (others != readers.end())
+        all.insert(all.end(), others->second.begin(), others->second.end());
+    for (const touch &t : all)
+        if (t.barrier >= block_began && separation(t, w, lane, me) != ORDER)
+            found(w, lane, "a bulk copy",
+                  "overwrites shared memory at %#lx, which %s may still read",
+                  (unsigned long)address, named(t.who).c_str());
+}
+} // namespace
+
+bool bulk_begins(warp &w, unsigned lane, uint32_t to, unsigned bytes, uint16_t index,
+                 uint32_t phase)
+{
+    const uint64_t at = to - SHARED_BASE;
+    if (to < SHARED_BASE || at + bytes > running.shared.size()) {
+        found(w, lane, "a bulk copy", "%u bytes to %#x: outside of shared memory", bytes, to);
+        return false;
+    }
+    for (uint64_t n = at / UNIT; n < (at + bytes) / UNIT; n++) {
+        check_overwritten(w, lane, units[n], n * UNIT + SHARED_BASE);
+        readers.erase(&units[n]);
+        const uint16_t who = (uint16_t)(A_COPY | index);
+        units[n] = { { barrier, w.now, who, w.syncs, w.collectives, true, phase }, {}, false };
+    }
+    return true;
+}
+
+uint8_t *bulk_ends(uint32_t to, unsigned bytes)
+{
+    const uint64_t at = to - SHARED_BASE;
+    if (at + bytes > running.shared.size()) return nullptr;
+    for (uint64_t n = at / UNIT; n < (at + bytes) / UNIT; n++) units[n].write.pending = false;
+    return running.shared.data() + at;
+}
+
 // --- launches, blocks, barriers ------------------------------------------------------------------
 
 void watch_launch(bool early)
@@ -348,6 +469,7 @@ void watch_launch(bool early)
 void watch_block(void)
 {
     block_began = ++barrier;
+    readers.clear();
     orders.resize(running.block_number + 1);
 }
 

@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
+
+#include "../../cuda_host/bulk_copies.h"
 #include "../ptx.h"
 
 namespace
@@ -42,19 +45,15 @@ void run(const std::string &body, shape s, void *memory)
     ptx::run(ptx::find_in(kernel(body), "test"), work);
 }
 
-// Returns the report of `body`, launched after a kernel `before`.
-std::string report_of(const std::string &body, shape s, const std::string &before)
+// Returns what a function writes to standard error.
+std::string told_by(const std::function<void()> &does)
 {
     int ends[2];
     if (pipe(ends)) abort();
     const pid_t child = fork();
     if (!child) {
         dup2(ends[1], STDERR_FILENO);
-        void *memory;
-        cudaMalloc(&memory, 1024);
-        const cuda_host_access access;
-        if (!before.empty()) run(before, { 1, 64, false }, memory);
-        run(body, s, memory);
+        does();
         _exit(0);
     }
     close(ends[1]);
@@ -64,6 +63,18 @@ std::string report_of(const std::string &body, shape s, const std::string &befor
     close(ends[0]);
     waitpid(child, nullptr, 0);
     return text;
+}
+
+// Returns the report of `body`, launched after a kernel `before`.
+std::string report_of(const std::string &body, shape s, const std::string &before)
+{
+    return told_by([&]() {
+        void *memory;
+        cudaMalloc(&memory, 1024);
+        const cuda_host_access access;
+        if (!before.empty()) run(before, { 1, 64, false }, memory);
+        run(body, s, memory);
+    });
 }
 
 void expect(const char *name, const std::string &body, const char *what, shape s = { 1, 64, false },
@@ -109,6 +120,145 @@ void check_copies(void)
     expect("by another", fetch + arrive + take, "a race:");
     expect("a barrier alone", fetch + barrier + take, "a pending copy");
     expect("both", fetch + arrive + barrier + take, "");
+}
+
+// Thread 0 initialises two mbarriers: %r21, at which it announces its copies to the first 128
+// bytes, and %r22, at which `count` threads arrive. %p3: the threads of warp 1.
+std::string setup_without_fence(const std::string &count)
+{
+    return "add.s32 %r21, %r1, 1024;\nadd.s32 %r22, %r1, 1032;\n"
+           "setp.eq.u32 %p1, %r0, 0;\nsetp.ge.u32 %p3, %r0, 32;\n"
+           "@%p1 mbarrier.init.shared::cta.b64 [%r21], 1;\n"
+           "@%p1 mbarrier.init.shared::cta.b64 [%r22], " +
+           count + ";\n";
+}
+const std::string fence = "@%p1 fence.mbarrier_init.release.cluster;\n",
+                  setup = setup_without_fence("32") + fence + barrier,
+                  wait = "mbarrier.try_wait.parity.shared::cta.b64 %p2, ",
+                  full = wait + "[%r21], 0;\n", full_again = wait + "[%r21], 1;\n",
+                  empty = "@%p1 " + wait + "[%r22], 0;\n",
+                  release = "mbarrier.arrive.shared::cta.b64 _, [%r22];\n",
+                  look = "ld.shared.u32 %r4, [%r1+64];\n";
+
+std::string expecting(const std::string &bytes)
+{
+    return "@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r21], " + bytes + ";\n";
+}
+
+std::string bulk(const std::string &to, const std::string &from, const std::string &bytes)
+{
+    return "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [" + to +
+           "], [" + from + "], " + bytes + ", [%r21];\n";
+}
+const std::string supply = expecting("128") + bulk("%r1", "%rd0", "128");
+
+void check_bulk_copies(void)
+{
+    expect("all wait", setup + supply + full + look, "");
+    expect("nobody waits", setup + supply + look, "a pending copy");
+    expect("one waits", setup + supply + "@%p1 " + full + look, "a race:");
+    expect("one waits, then a barrier", setup + supply + "@%p1 " + full + barrier + look, "");
+    expect("a barrier alone", setup + supply + barrier + look, "a pending copy");
+    expect("120 bytes", setup + expecting("120") + bulk("%r1", "%rd0", "120"), "a bulk copy: 120");
+    expect("from 8", setup + expecting("128") + bulk("%r1", "%rd0+8", "128"), "a bulk copy: 128");
+    expect("to 8", setup + expecting("128") + bulk("%r1+8", "%rd0", "128"), "a bulk copy: 128");
+    expect("past shared memory", setup + expecting("128") + bulk("%r1+1984", "%rd0", "128"),
+           "a bulk copy: 128 bytes to");
+    expect("past global memory", setup + expecting("128") + bulk("%r1", "%rd0+960", "128"),
+           "global memory");
+    expect("expects fewer bytes", setup + expecting("64") + bulk("%r1", "%rd0", "128") + full,
+           "a transaction count");
+    expect("expects more bytes", setup + expecting("256") + bulk("%r1", "%rd0", "128") + full,
+           "kernel");
+    expect("two copies to one place",
+           setup + expecting("256") + bulk("%r1", "%rd0", "128") + bulk("%r1+16", "%rd0", "128"),
+           "a bulk copy: overwrites");
+    const shape early = { 1, 64, true };
+    expect("of unfinished work", setup + supply + former, "an early start: it reads", early, out);
+    expect("of finished work", setup + supply + former + full + look, "", early);
+    expect("no fence", setup_without_fence("1") + barrier + supply, "a bulk copy: no fence");
+    expect("over a thread's data", setup + put + barrier + supply, "a bulk copy: overwrites");
+    expect("over data behind a fence",
+           setup + put + "fence.proxy.async.shared::cta;\n" + barrier + supply, "");
+}
+
+// Thread 0 refills the memory that warp 1 reads.
+std::string ring(const std::string &count, const std::string &producer, const std::string &consumer)
+{
+    return setup_without_fence(count) + fence + barrier + "@%p3 bra $consumer;\n" + supply +
+           producer + supply + "bra $end;\n$consumer:\n" + full + consumer + full_again + look +
+           "$end:\n";
+}
+
+void check_ring(void)
+{
+    const char *const overwritten = "a bulk copy: overwrites";
+    const std::string one = "setp.eq.u32 %p4, %r0, 32;\n@%p4 " + release;
+    expect("refilled after all have arrived", ring("32", empty, look + release), "");
+    // Warp 1 misses a phase.
+    expect("refilled at once", ring("32", "@%p1 " + full, look + release), "kernel");
+    expect("read after arriving", ring("32", empty, look + release + look), overwritten);
+    expect("one arrives for its warp", ring("1", empty, look + lanes + one), "");
+    expect("one arrives for itself", ring("1", empty, look + one), overwritten);
+    expect("nobody arrives", ring("1", empty, look), "kernel");
+}
+
+void check_mbarriers(void)
+{
+    expect("not initialised", "add.s32 %r21, %r1, 1024;\n" + full, "an mbarrier: none");
+    expect("used before others see it", setup_without_fence("32") + fence + "@%p3 " + release,
+           "a race:");
+    expect("accessed as data", setup + "ld.shared.u32 %r4, [%r21];\n", "an mbarrier: the one");
+    expect("initialised twice", setup + setup_without_fence("1"), "an mbarrier: the one");
+    const std::string end = "@%p1 mbarrier.inval.shared::cta.b64 [%r21];\n",
+                      data = "@%p1 st.shared.u32 [%r21], %r0;\n";
+    expect("data in its place", setup + data, "an mbarrier: the one");
+    expect("data after it", setup + end + data, "");
+    expect("used after its end", setup + end + full, "an mbarrier: none");
+    expect("too many arrivals",
+           setup + expecting("128") + "@%p1 mbarrier.arrive.shared::cta.b64 _, [%r21];\n",
+           "an mbarrier: more than");
+    expect("a wrong parity", setup + "mbarrier.test_wait.parity.shared::cta.b64 %p2, [%r21], 2;\n",
+           "an mbarrier: it");
+    expect("another state space", setup + "mbarrier.arrive.global.b64 _, [%rd0];\n",
+           "unknown instruction");
+}
+
+// The emulation's own mbarriers (tests/cuda_host/bulk_copies.h): thread 0 fills, warp 1 reads.
+void check_host(const char *name, unsigned expected, unsigned bytes, bool arrives, const char *want)
+{
+    static uint64_t full, empty;
+    alignas(16) static char from[2][128], to[128];
+    from[0][5] = 1, from[1][5] = 2;
+    const std::string text = told_by([&]() {
+        cuda_host_launch({ 1 }, { 64 }, 0, [&]() {
+            if (threadIdx.x == 0) bulk_barrier_init(&full, 1), bulk_barrier_init(&empty, 32);
+            bulk_barriers_ready();
+            __syncthreads();
+            for (unsigned phase = 0; phase < 2 && threadIdx.x == 0; phase++) {
+                if (phase) bulk_wait(&empty, 0);
+                bulk_expect(&full, expected);
+                bulk_copy(to, from[phase], bytes, &full);
+            }
+            for (unsigned phase = 0; phase < 2 && threadIdx.x >= 32; phase++) {
+                bulk_wait(&full, phase);
+                if (to[5] != from[phase][5]) fprintf(stderr, "old data\n");
+                if (arrives) bulk_arrive(&empty);
+            }
+        });
+    });
+    const bool good = *want ? text.find(want) != std::string::npos : text.empty();
+    if (!good) printf("%s: reported '%s', not '%s'\n", name, text.c_str(), want);
+    failed += !good;
+}
+
+void check_host_copies(void)
+{
+    check_host("a ring", 128, 128, true, "");
+    check_host("fewer bytes expected", 64, 128, true, "a bulk copy: 128 bytes arrive");
+    check_host("more bytes expected", 256, 128, true, "a thread waits at an mbarrier: 1 of 1");
+    check_host("nobody arrives", 128, 128, false, "a thread waits at an mbarrier: 0 of 32");
+    check_host("a wrong size", 120, 120, true, "a bulk copy: 120 bytes from");
 }
 
 void check_global(void)
@@ -251,6 +401,10 @@ int main(void)
     unsetenv("CUDA_PTX_GO_ON");
     check_shared();
     check_copies();
+    check_bulk_copies();
+    check_ring();
+    check_mbarriers();
+    check_host_copies();
     check_global();
     check_early();
     check_waits();
