@@ -64,7 +64,7 @@ int causal_conv_cuda(struct tensor *y, const struct tensor *x, const struct tens
 static __device__ float sum_gradient(const struct channel c, const float *w, const float *dy,
                                      int64_t i)
 {
-    const float z = sum_at(c, w, i), s = 1 / (1 + expf(-z));
+    const float z = sum_at(c, w, i), s = sigmoid(z);
     return dy[i * c.wide] * s * (1 + z * (1 - s));
 }
 

@@ -218,6 +218,11 @@ __device__ inline float block_most(float x)
     return warp_most(x);
 }
 
+__device__ inline float sigmoid(float x)
+{
+    return 1 / (1 + expf(-x));
+}
+
 // COUNT adjacent elements: 4, or 1.
 template <int COUNT> struct several {
     float x[COUNT];

@@ -26,11 +26,6 @@ static struct delta_sizes sizes_of(const struct tensor *y, const struct delta_in
     return s;
 }
 
-static __device__ float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
 static __device__ float softplus(float x)
 {
     return x > 20 ? x : log1pf(expf(x));

@@ -3,11 +3,6 @@
 
 static constexpr int THREADS = 128;
 
-static __device__ float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
 // The sum of a row's chosen scores, or 1 if they are not normalised.
 static __device__ float divisor(const float *logits, const int32_t *index, int64_t count,
                                 bool normalise)

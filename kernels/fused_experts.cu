@@ -26,11 +26,6 @@ struct choice {
     float scale;
 };
 
-static __device__ inline float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
 // The largest of a lane's elements that are not taken, the first on ties; `at` is its index, or -1
 // if none is left.
 struct best {

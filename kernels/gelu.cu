@@ -2,11 +2,6 @@
 // (Shazeer 2020), the inner activation of Gemma's FFN.
 #include "kernels/cuda.h"
 
-static __device__ float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
 // Normal cumulative distribution; erfc keeps the relative accuracy of the lower tail.
 static __device__ float normal_below(float x)
 {

@@ -1,11 +1,6 @@
 // kernels/sigmoid_gate.cu -- x * sigmoid(gate) (kernels/sigmoid_gate.c).
 #include "kernels/cuda.h"
 
-static __device__ float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
 static __global__ void gate_kernel(float *y, const float *x, const float *gate, int64_t n)
 {
     FOR_EACH(i, n) y[i] = x[i] * sigmoid(gate[i]);

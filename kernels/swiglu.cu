@@ -1,11 +1,6 @@
 // kernels/swiglu.cu -- silu(gate) * up (Shazeer 2020), the inner activation of Llama's FFN.
 #include "kernels/cuda.h"
 
-static __device__ float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
 template <int COUNT>
 static __global__ void swiglu_kernel(float *y, const float *gate, const float *up, int64_t n)
 {
