@@ -20,6 +20,7 @@ static struct gpu {
     void *scratch;    // grows only
     size_t scratch_size;
     bool early; // kernels may begin before the previous kernel has ended
+    bool bulk;  // kernels may use bulk copies (kernels/bulk_cuda.h)
     bool fresh; // no kernel has been launched since the stream began to wait for another stream
 } gpus[CUDA_GPUS_MOST];
 
@@ -29,6 +30,7 @@ static struct {
     char name[96], text[256]; // CUDA_GPUS_MOST numbers of four digits fit
     char failure[256];
     bool broken; // a copy failed: the next op reports it
+    bool ring;   // few_rows_ring.cu is wanted
 } device;
 
 static thread_local int entered = -1; // current GPU of the calling thread
@@ -70,6 +72,11 @@ bool cuda_early(void)
     const bool early = here()->early && !here()->fresh;
     here()->fresh = false;
     return early;
+}
+
+bool cuda_ring(void)
+{
+    return device.ring && here()->bulk;
 }
 
 int cuda_processors(void)
@@ -331,7 +338,8 @@ static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *
         // In kernels compiled for GPUs before sm_90, cuda_wait_previous() is empty, so they must
         // not start early. VLMSH_CUDA_ORDERED disables early starts, to rule them out as the cause
         // of a fault.
-        g->early = made.ptxVersion >= 90 && !getenv("VLMSH_CUDA_ORDERED");
+        g->bulk = made.ptxVersion >= 90;
+        g->early = g->bulk && !getenv("VLMSH_CUDA_ORDERED");
         return 0;
     }
     cudaGetLastError();
@@ -402,8 +410,19 @@ static void name_gpus(const int *numbers, int count)
                       numbers[i]);
 }
 
+// VLMSH_CUDA_FEW_ROWS: ring, or registers (the default).
+static int read_few_rows(char *why, size_t size)
+{
+    const char *const said = getenv("VLMSH_CUDA_FEW_ROWS");
+    device.ring = said && !strcmp(said, "ring");
+    if (!said || device.ring || !strcmp(said, "registers")) return 0;
+    snprintf(why, size, "VLMSH_CUDA_FEW_ROWS is '%.60s': it must be 'ring' or 'registers'", said);
+    return -1;
+}
+
 static int open_all(const int *numbers, int count, char *why, size_t size)
 {
+    if (read_few_rows(why, size) < 0) return -1;
     device.text[0] = '\0';
     name_gpus(numbers, count);
     for (int i = 0; i < count; i++)
@@ -434,6 +453,12 @@ static int product(float *y, const void *x, const void *w, int64_t n, int64_t k,
     return lt_supports(&p) ? lt_multiply(&p) : cuda_fail("cuBLASLt has no algorithm for it");
 }
 
+static bool switch_ring(bool on)
+{
+    device.ring = on;
+    return here()->bulk;
+}
+
 static void *stream_now(void)
 {
     return cuda_stream();
@@ -448,6 +473,7 @@ extern "C" __attribute__((visibility("default"))) const struct cuda_library *vlm
                                                  .look = look,
                                                  .open = open_gpus,
                                                  .product = product,
-                                                 .stream = stream_now };
+                                                 .stream = stream_now,
+                                                 .ring = switch_ring };
     return &library;
 }

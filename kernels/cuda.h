@@ -78,6 +78,10 @@ int cuda_processors(void);
 // True if a kernel can start before the previous kernel has ended (LAUNCH_EARLY).
 bool cuda_early(void);
 
+// True if products of few rows are computed by few_rows_ring.cu where it can
+// (VLMSH_CUDA_FEW_ROWS=ring), which needs kernels compiled for sm_90 or newer.
+bool cuda_ring(void);
+
 // LAUNCH_EARLY: launches a kernel that may start while the previous kernel in the stream is ending.
 // Each thread of the launched kernel calls cuda_wait_previous() before it reads data that other
 // kernels write, and before it writes anything.

@@ -54,6 +54,10 @@ struct cuda_library {
     // The stream (cudaStream_t) of the current GPU, for libraries that communicate between GPUs:
     // work that they enqueue runs after the ops issued so far and before later ops.
     void *(*stream)(void);
+    // For benchmarks and tests: from now on, products of few rows stream weights through shared
+    // memory (kernels/few_rows_ring.cu), or load them to registers. Returns false if this GPU or
+    // library can only do the latter. Recordings keep the kernels they have.
+    bool (*ring)(bool on);
 };
 
 typedef const struct cuda_library *cuda_library_fn(void);

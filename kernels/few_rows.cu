@@ -20,61 +20,10 @@
 // are prefetched into the L2 cache: 16 MB over all warps, which take 4 us to read. This keeps
 // memory busy while the previous kernel ends and x is read. The kernel reads results of the
 // previous kernel only after cuda_wait_previous().
-#include "kernels/few_rows_cuda.h"
+#include "kernels/few_rows_pairs_cuda.h"
 
 static constexpr int64_t PREFETCHED = 4096; // bytes of a row to prefetch after the loaded bytes
 static constexpr int64_t MOST_TOGETHER = 4; // rows of x in shared memory
-
-struct shape {
-    int64_t units; // pairs of rows
-    int64_t width; // of x in shared memory: K elements, padded with zeros to whole steps of AHEAD
-                   // chunks
-    int64_t from, count; // rows of x
-};
-
-// A row of a pair: its index in the part's product (`row`; < 0: absent) and in the part's weight
-// (`from`).
-struct unit_row {
-    const struct few_rows_part *part;
-    int64_t row, from;
-};
-
-static __device__ int64_t weight_row(const struct few_rows_part &p, int64_t row)
-{
-    const int r = (int)row;
-    return p.run ? p.first + (int64_t)(r / p.run) * p.step + r % p.run : row;
-}
-
-static __device__ struct unit_row unit_row_of(const struct few_rows &p, int64_t unit, int r)
-{
-    if (p.epilogue == FEW_ROWS_SWIGLU) return { &p.part[r], unit, weight_row(p.part[r], unit) };
-    const struct few_rows_part *part = p.part;
-    while (unit >= (part->rows + 1) / ROWS) unit -= (part++->rows + 1) / ROWS;
-    const int64_t row = unit * ROWS + r;
-    if (p.epilogue == FEW_ROWS_HEADS) {
-        const int half = p.heads.half, pair = (int)unit, i = pair % half;
-        const int head = pair / half * 2 * half;
-        const int adjacent = part->what == FEW_ROWS_VALUES ? 0 : p.heads.adjacent;
-        return { part, head + i + r * half,
-                 weight_row(*part, head + pair_number(i, r, half, adjacent)) };
-    }
-    if (row >= part->rows) return { part, -1, -1 };
-    return { part, row, weight_row(*part, row) };
-}
-
-// Finds the addresses of a pair's rows; NULL: absent.
-template <typename T>
-static __device__ void find_rows(const T *row[ROWS], const struct few_rows &p, int64_t unit,
-                                 int64_t units)
-{
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-        row[r] = nullptr;
-        if (unit >= units) continue;
-        const struct unit_row at = unit_row_of(p, unit, r);
-        if (at.row >= 0) row[r] = row_of<T>(at.part->w, at.from, p.k);
-    }
-}
 
 // Prefetches the part of a pair's rows after the first step. Prefetches must begin and end at
 // multiples of 16 bytes.
@@ -91,47 +40,6 @@ template <typename T> static __device__ void prefetch(const T *const row[ROWS], 
         if (bytes > 0)
             cuda_prefetch(reinterpret_cast<const void *>(from),
                           (unsigned)(bytes < PREFETCHED ? bytes : PREFETCHED));
-    }
-}
-
-// Stores a pair of a head's elements for row n of x: queries in y, keys and values in the cache.
-static __device__ void put_pair(const struct few_rows_heads &p, const struct few_rows_part *part,
-                                int64_t row, int64_t n, const float value[ROWS])
-{
-    const bool queries = part->what == FEW_ROWS_QUERIES, rotates = part->what != FEW_ROWS_VALUES;
-    const int64_t angle = n * p.half + row % p.half;
-    const float c = rotates ? p.cos[angle] : 1, s = rotates ? p.sin[angle] : 0;
-    const float a = add_product(times(value[0], c), -value[1], s);
-    const float b = add_product(times(value[1], c), value[0], s);
-    const int64_t to = (queries ? n : p.cache_row[n]) * part->rows + row;
-    put_number(part->y, to, a, queries ? DTYPE_F32 : p.dtype);
-    put_number(part->y, to + p.half, b, queries ? DTYPE_F32 : p.dtype);
-}
-
-// Stores the pair's products for row n of x; called by lane 0, which holds them.
-static __device__ void finish(const struct few_rows &p, int64_t unit, int64_t n,
-                              const float sum[ROWS])
-{
-    float value[ROWS];
-    struct unit_row at[ROWS];
-    for (int r = 0; r < ROWS; r++) {
-        at[r] = unit_row_of(p, unit, r);
-        const float *bias = at[r].part->bias;
-        value[r] = sum[r] + (bias && at[r].row >= 0 ? bias[at[r].from] : 0);
-    }
-    if (p.epilogue == FEW_ROWS_SWIGLU) {
-        const float gate = value[0] / (1 + expf(-value[0]));
-        static_cast<float *>(p.part[0].y)[n * p.part[0].rows + unit] = times(gate, value[1]);
-        return;
-    }
-    if (p.epilogue == FEW_ROWS_HEADS) {
-        put_pair(p.heads, at[0].part, at[0].row, n, value);
-        return;
-    }
-    for (int r = 0; r < ROWS; r++) {
-        if (at[r].row < 0) continue;
-        float *y = static_cast<float *>(at[r].part->y) + n * at[r].part->rows + at[r].row;
-        *y = p.epilogue == FEW_ROWS_ADD ? *y + value[r] : value[r];
     }
 }
 
@@ -203,9 +111,7 @@ template <typename T, int N> static int start(const struct few_rows *p, const st
 // Computes as many rows together as shared memory holds.
 template <typename T> static int launch(const struct few_rows *p)
 {
-    struct shape s = { 0, whole_steps<T>(p->k), 0, 0 };
-    for (int i = 0; i < p->parts; i++) s.units += (p->part[i].rows + 1) / ROWS;
-    if (p->epilogue == FEW_ROWS_SWIGLU) s.units = p->part[0].rows;
+    struct shape s = { count_units(p), whole_steps<T>(p->k), 0, 0 };
     for (int64_t together = MOST_TOGETHER; s.from < p->n;) {
         s.count = p->n - s.from < together ? p->n - s.from : together;
         const int status = s.count > 2   ? start<T, 4>(p, &s)
@@ -238,7 +144,8 @@ int few_rows_product(const struct few_rows *p)
         const enum dtype dtype = p->part[from].dtype;
         for (some.parts = 0; from < p->parts && p->part[from].dtype == dtype; from++)
             some.part[some.parts++] = p->part[from];
-        status = FOR_WEIGHTS(dtype, launch, &some);
+        status = cuda_ring() ? few_rows_ring(&some) : FUSED_NOT;
+        if (status == FUSED_NOT) status = FOR_WEIGHTS(dtype, launch, &some);
     }
     return status;
 }

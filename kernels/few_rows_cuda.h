@@ -61,13 +61,14 @@ template <typename T> static __device__ inline int64_t staged_at(int64_t e)
 }
 
 // Copies a row x (NULL: zeros) to shared memory: for each chunk, the first four elements of every
-// lane, then their next four. Returns to all threads the factor by which the sums must be
-// multiplied.
+// lane, then their next four. THREADS threads do this, of which this is number `thread`; returns
+// its part of the sum of squares.
 template <typename T, typename Product>
-static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
+static __device__ float stage_part(float *to, const float *x, const Product &p, int64_t width,
+                                   int thread)
 {
     float squares = 0;
-    for (int64_t e = threadIdx.x * 4; e < width; e += THREADS * 4) {
+    for (int64_t e = thread * 4; e < width; e += THREADS * 4) {
         float4 v = { 0, 0, 0, 0 };
         if (x && e < p.k) v = *reinterpret_cast<const float4 *>(x + e);
         const float four[4] = { v.x, v.y, v.z, v.w };
@@ -78,9 +79,23 @@ static __device__ float stage(float *to, const float *x, const Product &p, int64
         }
         *reinterpret_cast<float4 *>(to + staged_at<T>(e)) = v;
     }
-    const float sum = block_sum(squares);
+    return squares;
+}
+
+// The factor by which the sums of a row must be multiplied.
+template <typename Product>
+static __device__ inline float row_scale(const Product &p, float squares)
+{
+    return p.gain ? 1 / sqrtf(squares / (float)p.k + p.eps) : 1;
+}
+
+// Copies a row x by all threads of the block, and returns its row_scale to all of them.
+template <typename T, typename Product>
+static __device__ float stage(float *to, const float *x, const Product &p, int64_t width)
+{
+    const float sum = block_sum(stage_part<T>(to, x, p, width, (int)threadIdx.x));
     __syncthreads();
-    return p.gain ? 1 / sqrtf(sum / (float)p.k + p.eps) : 1;
+    return row_scale(p, sum);
 }
 
 // sum[n][r] += the AHEAD chunks times row n of x, whose elements for these chunks begin at x + n *

@@ -1,7 +1,8 @@
 // kernels/reader_cuda.h -- how a lane reads weights of any dtype: COUNT elements of a row at a
 // time, which are 16 bytes of f32, bf16 or f16, or eight elements of a block.
 //
-//   const auto some = reader<T>::load(row, i); // starts loading elements i.. of the row
+//   const auto some = reader<T>::load(row, i); // starts loading elements i.. of the row; `staged`
+//                                              // loads them from shared memory
 //   float x[reader<T>::COUNT];
 //   reader<T>::widen(x, some);
 #ifndef KERNELS_READER_CUDA_H
@@ -18,6 +19,10 @@ template <typename T> struct reader {
     {
         return eight_of(row + i / NUMBERS, (int)(i % NUMBERS));
     }
+    static __device__ raw staged(const T *row, int64_t i)
+    {
+        return load(row, i);
+    }
     static __device__ void widen(float x[COUNT], const raw &some)
     {
         widen_eight(x, some);
@@ -30,6 +35,10 @@ template <> struct reader<float> {
     static __device__ raw load(const float *row, int64_t i)
     {
         return load_once(row + i);
+    }
+    static __device__ raw staged(const float *row, int64_t i)
+    {
+        return *reinterpret_cast<const uint4 *>(row + i);
     }
     static __device__ void widen(float x[COUNT], const raw &v)
     {
@@ -44,6 +53,10 @@ template <bool HALF> struct reader<shorts<HALF>> {
     static __device__ raw load(const shorts<HALF> *row, int64_t i)
     {
         return load_once(row + i);
+    }
+    static __device__ raw staged(const shorts<HALF> *row, int64_t i)
+    {
+        return *reinterpret_cast<const uint4 *>(row + i);
     }
     static __device__ void widen(float x[COUNT], const raw &v)
     {

@@ -1,6 +1,8 @@
 // tests/cuda/few_rows.c -- up to eight rows in the GPU's products and fused forms: each has the
 // bits of a call of that row alone, with weights of every dtype; fused forms over quantised
-// weights equal the ops on the CPU. This makes drafts (core/talk/lookahead.h) exact.
+// weights equal the ops on the CPU. This makes drafts (core/talk/lookahead.h) exact. The
+// ring of kernels/few_rows_ring.cu gives the same bits as loads to registers.
+#include "kernels/cuda_library.h"
 #include "tests/cuda/fused.h"
 
 static const int counts[] = { 1, 2, 3, 5, 8 };
@@ -267,6 +269,89 @@ static void fused_forms_equal_those_of_single_rows(void **state)
     }
 }
 
+// --- the ring ------------------------------------------------------------------------------------
+
+// False if this GPU cannot use the ring.
+static bool switch_ring(bool on)
+{
+    cuda_library_fn *get;
+    *(void **)&get = library_symbol(CUDA_LIBRARY_SYMBOL);
+    return get && get()->ring(on);
+}
+
+static long copies_begun(void)
+{
+    const long *count = library_symbol("cuda_host_bulk_copies");
+    return count ? *count : 0; // a real GPU does not count them
+}
+
+// The ring gives the bits of registers; `used`: these weights go through it.
+static void check_ring(enum dtype dtype, int64_t n, int64_t k, int64_t m, bool used)
+{
+    struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, m, k, 2);
+    struct pair bias = pair_noise(1, m, 0, 0, 3);
+    struct pair y = pair_result(2, n, m, 0), ring = pair_result(2, n, m, 0);
+    switch_ring(false);
+    DONE(gpu->matmul(&y.on[1], &x.on[1], &w.on[1], &bias.on[1], MATMUL_F32));
+    switch_ring(true);
+    const long before = copies_begun();
+    DONE(gpu->matmul(&ring.on[1], &x.on[1], &w.on[1], &bias.on[1], MATMUL_F32));
+    if (library_symbol("cuda_host_bulk_copies")) assert_int_equal(copies_begun() > before, used);
+    pair_same(dtype_form(dtype).name, &ring.on[1], &y.on[1]);
+    pairs_release();
+}
+
+// h + FFN(norm(h)) by both.
+static void check_ring_ffn(enum dtype dtype, int64_t n)
+{
+    struct pair gate = pair_weights(dtype, INNER, D, 1), up = pair_weights(dtype, INNER, D, 2);
+    struct pair down = pair_weights(dtype, D, INNER, 3), gain = pair_noise(1, D, 0, 0, 4);
+    struct pair h[] = { pair_noise(2, n, D, 0, 5), pair_noise(2, n, D, 0, 5) };
+    for (int ring = 0; ring < 2; ring++) {
+        switch_ring(ring);
+        DONE(gpu->fused->ffn(&(struct fused_ffn){ .y = &h[ring].on[1],
+                                                  .h = &h[ring].on[1],
+                                                  .gain = &gain.on[1],
+                                                  .eps = 1e-5f,
+                                                  .gate = { .w = &gate.on[1] },
+                                                  .up = { .w = &up.on[1] },
+                                                  .down = { .w = &down.on[1] } }));
+    }
+    pair_same("FFN by the ring", &h[1].on[1], &h[0].on[1]);
+    pairs_release();
+}
+
+static void the_ring_gives_the_same_bits(void **state)
+{
+    if (!switch_ring(true)) {
+        print_message("SKIPPED: the ring needs kernels for sm_90 or newer\n");
+        return;
+    }
+    // Several rounds of pairs, so slots are used again.
+    for (int i = 0; i < 5; i++) check_ring(DTYPE_BF16, counts[i], 6144, 37, true);
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
+        if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
+        check_ring((enum dtype)dtype, counts[dtype % 5], 6144, 5, true);
+        check_ring_ffn((enum dtype)dtype, counts[1 + dtype % 4]);
+    }
+    check_ring(DTYPE_BF16, 1, 8, 1, true);
+    check_ring(DTYPE_BF16, 8, 11008, 5, true); // four rows fit at once
+    check_ring(DTYPE_F32, 3, 30000, 3, true);  // one row
+    check_ring(DTYPE_Q6_K, 2, 1280, 5, false); // rows of 1050 bytes
+    setenv("CUDA_HOST_SHARED", "101376", 1);   // for the emulated GPU
+    check_ring(DTYPE_BF16, 2, 1024, 5, false);
+    unsetenv("CUDA_HOST_SHARED");
+    // Each row alone, in all forms.
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype += 3) {
+        if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
+        const int64_t n = counts[1 + dtype % 4];
+        check_add((enum dtype)dtype, n, dtype % 2);
+        check_ffn((enum dtype)dtype, DTYPE_Q8_0, n);
+        check_qkv((enum dtype)dtype, DTYPE_Q8_0, n, dtype % 2);
+    }
+    switch_ring(false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +359,7 @@ int main(void)
         cmocka_unit_test(little_shared_memory_changes_no_bit),
         cmocka_unit_test(attention_equals_that_of_single_rows),
         cmocka_unit_test(fused_forms_equal_those_of_single_rows),
+        cmocka_unit_test(the_ring_gives_the_same_bits),
     };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

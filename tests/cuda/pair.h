@@ -58,13 +58,19 @@ static inline bool order_matters(void)
     return !getenv("CUDA_HOST_PTX");
 }
 
+// A symbol of the open library; NULL: it has none of that name.
+static inline void *library_symbol(const char *name)
+{
+    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = library ? dlsym(library, name) : NULL;
+    if (library) dlclose(library);
+    return symbol;
+}
+
 // How often the host waited until the GPU was idle; NULL on a real GPU.
 static inline const long *drains(void)
 {
-    void *library = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_NOLOAD);
-    const long *count = library ? dlsym(library, "cuda_host_drains") : NULL;
-    if (library) dlclose(library);
-    return count;
+    return library_symbol("cuda_host_drains");
 }
 
 // Uploads the CPU's values.

@@ -35,6 +35,11 @@ grep -q 'no GPU available: no cuda:7: .*; computing on the CPU' "$work/told" || 
 VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
 grep -q "no GPU available: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"
 
+# Products of few rows by the ring of bulk copies.
+same "an answer by the ring" "$(VLMSH_CUDA_FEW_ROWS=ring ask --device cuda)" "$plain"
+same "prints nothing else" "$(cat "$work/told")" ""
+VLMSH_CUDA_FEW_ROWS=rings ask --device cuda >/dev/null
+grep -q "VLMSH_CUDA_FEW_ROWS is 'rings': it must be 'ring' or 'registers'" "$work/told" || fail "told: $(cat "$work/told")"
 
 # Little memory on the emulated GPU: first too little for the weights, then enough for a short
 # conversation only.
