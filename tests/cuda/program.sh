@@ -77,6 +77,6 @@ for how in on auto; do
     lines "/job $work/tight-$how log"
     advice="smaller train.batch, or"
     [ $how = auto ] || advice="smaller train.batch, train.checkpointing host, or"
-    grep -q "use a smaller $advice train fewer" "$work/events" || fail "advice for $how: $(cat "$work/events")"
+    grep -q "use a $advice train fewer" "$work/events" || fail "advice for $how: $(cat "$work/events")"
 done
 finish
