@@ -1,7 +1,10 @@
 // tests/bench/gpu/products.c -- the GPU's kernels on the shapes of LLaVA-1.5-7B's decoder, against
-// limits of the same run: a copy on the device, cuBLASLt alone. Prints Markdown.
+// limits of the same run: a copy on the device, cuBLASLt alone. Prints Markdown. First come chains
+// of products of few rows as decoders have them, replayed as a token is, by both kinds of kernels
+// (kernels/few_rows.cu, kernels/few_rows_ring.cu).
 //
 //   products [DIVISOR]     divides sizes, to try the benchmark on the emulated GPU
+#include "core/base/dtype.h"
 #include "tests/bench/gpu/gpu.h"
 
 // Times `run` on these tensors; w holds `copies` copies of the weights, and each round reads the
@@ -120,6 +123,116 @@ static void show_ffn(int64_t rows, int64_t d, int64_t inner, double copy)
     release(&t);
 }
 
+// --- chains of few rows --------------------------------------------------------------------------
+
+// The products of a decoder's layer: queries, keys and values; output; gate and up; down.
+enum { CHAIN_PARTS = 4, CHAIN_LAYERS = 4, CHAIN_ROWS = 8 };
+static const struct decoder_shape {
+    const char *name;
+    int64_t hidden, kv, ffn;
+} decoder_shapes[] = { { "7B (LLaVA-1.5)", 4096, 4096, 11008 },
+                       { "3B (Llama-3.2)", 3072, 1024, 8192 },
+                       { "1B (Llama-3.2)", 2048, 512, 8192 } };
+
+// Weights of CHAIN_LAYERS layers, one after the other: more than any cache holds.
+struct chain {
+    struct tensor w[CHAIN_PARTS], x[CHAIN_PARTS], y[CHAIN_PARTS];
+    double bytes;
+};
+
+// Whole blocks of any dtype.
+static int64_t scaled(int64_t n, int64_t by)
+{
+    return (n / by + 255) / 256 * 256;
+}
+
+static struct chain chain_of(const struct decoder_shape *d, enum dtype dtype, int64_t by)
+{
+    const int64_t hidden = scaled(d->hidden, by), ffn = scaled(d->ffn, by), kv = scaled(d->kv, by);
+    const int64_t m[] = { hidden + 2 * kv, hidden, 2 * ffn, hidden };
+    const int64_t k[] = { hidden, hidden, hidden, ffn };
+    struct chain c = { .bytes = 0 };
+    for (int i = 0; i < CHAIN_PARTS; i++) {
+        c.w[i] = gpu_tensor(dtype, 3, CHAIN_LAYERS, m[i], k[i]);
+        c.x[i] = gpu_tensor(DTYPE_F32, 2, CHAIN_ROWS, k[i], 0);
+        c.y[i] = gpu_tensor(DTYPE_F32, 2, CHAIN_ROWS, m[i], 0);
+        c.bytes += (double)tensor_bytes(&c.w[i]);
+    }
+    return c;
+}
+
+static void run_chain(const struct chain *c, int64_t rows)
+{
+    for (int64_t layer = 0; layer < CHAIN_LAYERS; layer++)
+        for (int i = 0; i < CHAIN_PARTS; i++) {
+            struct tensor y = c->y[i], x = c->x[i];
+            const struct tensor w = one_of(&c->w[i], layer);
+            y.shape[0] = x.shape[0] = rows;
+            gpu_must(gpu->matmul(&y, &x, &w, NULL, MATMUL_BF16));
+        }
+}
+
+// Seconds of a replay.
+static double chain_seconds(const struct chain *c, int64_t rows)
+{
+    run_chain(c, rows); // shared memory is allowed outside of recordings
+    gpu_wait(&c->y[0]);
+    gpu_must(gpu->recorder->start());
+    run_chain(c, rows);
+    void *recording = gpu->recorder->finish();
+    if (!recording) gpu_must(-1);
+    double start = 0;
+    for (int i = -GPU_WARM; i < GPU_ROUNDS; i++) {
+        if (i == 0) gpu_wait(&c->y[0]), start = clock_seconds();
+        gpu_must(gpu->recorder->play(recording));
+    }
+    gpu_wait(&c->y[0]);
+    const double s = (clock_seconds() - start) / GPU_ROUNDS;
+    gpu->recorder->forget(recording);
+    return s;
+}
+
+static void show_rows(const char *what, const struct chain *c, int64_t rows, double copy)
+{
+    double rate[2] = { 0, 0 };
+    for (int ring = 0; ring < 2; ring++)
+        if (gpu_library->ring(ring) || !ring) rate[ring] = c->bytes / chain_seconds(c, rows);
+    gpu_library->ring(false);
+    printf("| %s | %d | %.0f | %.2f | ", what, (int)rows, rate[0] * 1e-9, rate[0] / copy);
+    if (rate[1] > 0)
+        printf("%.0f | %.2f | %.2f |\n", rate[1] * 1e-9, rate[1] / copy, rate[1] / rate[0]);
+    else
+        printf("not on this GPU | | |\n");
+    fflush(stdout);
+}
+
+static void show_chain(const struct decoder_shape *d, enum dtype dtype, int64_t by, double copy)
+{
+    struct chain c = chain_of(d, dtype, by);
+    char what[64];
+    snprintf(what, sizeof what, "%s, %s", d->name, dtype_form(dtype).name);
+    for (int64_t rows = 1; rows <= CHAIN_ROWS; rows *= by > 1 ? CHAIN_ROWS : 2)
+        show_rows(what, &c, rows, copy);
+    for (int i = 0; i < CHAIN_PARTS; i++) {
+        gpu->release(c.w[i].data);
+        gpu->release(c.x[i].data);
+        gpu->release(c.y[i].data);
+    }
+}
+
+static void show_chains(int64_t by, double copy)
+{
+    printf("| products of %d layers, replayed | rows | registers, GB/s | of the copy | ring, GB/s "
+           "| of the copy | ring / registers |\n|---|---|---|---|---|---|---|\n",
+           (int)CHAIN_LAYERS);
+    const size_t shapes = sizeof decoder_shapes / sizeof *decoder_shapes;
+    for (size_t i = by > 1 ? shapes - 1 : 0; i < shapes; i++)
+        show_chain(&decoder_shapes[i], DTYPE_BF16, by, copy);
+    for (int i = 0; i < 2 && by == 1; i++)
+        show_chain(&decoder_shapes[0], i ? DTYPE_Q4_K : DTYPE_Q8_0, by, copy);
+    printf("\n");
+}
+
 int main(int argc, char **argv)
 {
     const int64_t by = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
@@ -127,6 +240,7 @@ int main(int argc, char **argv)
     gpu_open();
     const double copy = gpu_copy_rate();
     printf("## %s\n\nA copy on the device: %.0f GB/s.\n\n", gpu->describe(), copy * 1e-9);
+    show_chains(by, copy);
     printf("| what | ms | GB/s of weights | of the copy | TFLOP/s | of cuBLASLt alone |\n"
            "|---|---|---|---|---|---|\n");
     for (int64_t rows = 1; rows <= 4096; rows = rows == 1 ? 8 : rows == 8 ? 640 : rows * 32 / 5) {
