@@ -325,7 +325,10 @@ static void choose(struct view *v, const struct shell *shell)
     } else if (l->kind == LIST_PALETTE) {
         const bool object = list_selected(l)->kind == ITEM_OBJECT;
         const struct command *command = object ? NULL : command_find(value + 1);
-        const bool complete = command && command->min == 0 && command->max == 0;
+        // Arguments that the usage shows without brackets are missing.
+        const char *rest = command ? strchr(command->usage, ' ') : NULL;
+        const bool complete =
+            command && !command->min && !command->max && (!rest || rest[1] == '[');
         if (complete || object) {
             view_run(v, false, "%s", value);
         } else {
@@ -394,7 +397,7 @@ void list_click(struct view *v, struct area screen, int x, int y, int button,
     const int row = y - a.y - 2;
     if (x > a.x + l->width || row < 0 || row >= l->height || l->top + (size_t)row >= l->shown_count)
         return;
-    const bool again = l->selected == l->top + (size_t)row;
+    const bool again = l->kind == LIST_START || l->selected == l->top + (size_t)row;
     l->selected = l->top + (size_t)row;
     if (again)
         choose(v, shell);

@@ -118,6 +118,7 @@ static void show_layout(struct screen *s, const char *name, bool *fresh)
 static void take_draft(struct screen *s, const struct draft *d)
 {
     if (!s->prompt || *prompt_typed(s->prompt) || typed_open(&s->typed)) return;
+    if (s->view->list.kind == LIST_START) list_release(&s->view->list);
     prompt_set(s->prompt, d->text);
     s->taken = d->id;
     screen_draft_typed(s);
