@@ -66,14 +66,22 @@ static const struct option_row options[] = {
 // Reads the settings of a side from argv; *argc becomes the number of words used.
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
 {
+    static const char of_model[] = "model=";
     struct preset_values *v = &a->values[side];
-    const int used = preset_words(a->shell, *argc, argv, v, err);
+    const char *model = NULL;
+    if (*argc && !strncmp(argv[0], of_model, sizeof of_model - 1))
+        model = argv[0] + sizeof of_model - 1;
+    const int own = model != NULL;
+    int used = preset_words(a->shell, *argc - own, argv + own, v, err);
     if (used < 0) return -1;
+    used += own;
     struct settings *s = engine_propose(a->shell->engine, v->list, v->count, err);
     if (!s) return err_in(err, "side %c", 'A' + side);
     char *title = words_join(used, argv);
-    grid_add(&a->grid, side ? "B" : "A", s);
+    grid_add(&a->grid, side ? "B" : "A", s)->model = model;
     a->title[side] = compare_title(used > 0 ? title : "now", v, s);
+    if (model && !settings_is(s, "adapter", "none") && !preset_says(v, "adapter"))
+        settings_reset(s, "adapter"); // the loaded model's
     *argc = used;
     free(title);
     return 0;
@@ -95,6 +103,9 @@ static int read_question(struct asking *a, int argc, char **argv, struct err *er
         a->question = text;
     else
         free(text);
+    if (a->data.set.data && (a->grid.cells[0].model || a->grid.cells[1].model))
+        return err_set(err, "model= compares one question; /eval --plan scores several models on "
+                            "data sets");
     if (a->data.set.data && a->question)
         return err_set(err, "give either a question or --data, not both: '%s'", a->question);
     if (!set->data && (a->data.metric || a->data.limit || set->images || set->shots || a->job))
@@ -159,6 +170,7 @@ static void show_steps(const struct asking *a, const struct comparison *c)
 {
     struct table_builder t;
     int64_t step = 0;
+    if (!c->comparable) return;
     table_begin(&t, "compare.steps", "step#|hellinger#|A|B");
     for (; step < c->distance.steps && (a->all_steps || step < SHOWN); step++) {
         table_row(&t, "%" PRId64 "|%.6f", step, c->distance.hellinger[step]);
@@ -196,6 +208,10 @@ static int compare_question(struct asking *a, struct err *err)
     compare_results(&r, (const char *const *)a->title, &c);
     results_show(&r, a->shell->sinks);
     show_steps(a, &c);
+    char *found = compare_conclusion(&c);
+    sinks_notice(a->shell->sinks, "%s", found);
+    results_note(&r, "%s", found);
+    free(found);
     compare_results_steps(&r, &c);
     results_emit(&r, "compare", NULL, false, a->shell->sinks);
     const int status = a->csv ? write_steps(a, &c, err) : 0;
@@ -353,10 +369,12 @@ const struct command command_compare = {
     .details =
         "Side A is the first SETTINGS, side B the second. SETTINGS is KEY=VALUE ..., @PRESET, "
         "`off` (every method off; the adapter stays) or `now` (the current settings); other "
-        "settings keep their values. Without TEXT, asks the last question again. The settings "
+        "settings keep their values. model=FOLDER before them loads another model for the side, "
+        "without the current adapter. Without TEXT, asks the last question again. The settings "
         "and the conversation stay as they are.\n"
         "    /compare off | prune.score=contribution prune.keep=0.25\n"
         "    /compare adapter= | adapter=out/ln What is this?\n"
+        "    /compare now | model=out/merged What is this?\n"
         "    /compare @capa-prune | @fastv --data yesno.json --limit 200\n"
         "Each side computes the prompt and the pictures from scratch. Afterwards, B reads A's "
         "tokens (teacher forcing). The Hellinger distance at step t compares the next-token "

@@ -154,12 +154,14 @@ static int take_layer(void *self, const char *value, struct err *err)
 static int take_head(void *self, const char *value, struct err *err)
 {
     struct measurement *w = self;
-    int64_t n = -1;
-    if (strcmp(value, "mean") != 0 && option_integer(value, 0, 100000, &n, "--head", err) < 0)
-        return err_set(err,
-                       "--head takes one head, counted from 0, or mean (the average over all "
-                       "heads), not '%s'; /info shows how many heads the model has",
-                       value);
+    int64_t n = strcmp(value, "each") ? PROBE_HEAD_MEAN : PROBE_HEAD_EACH;
+    if (strcmp(value, "mean") != 0 && n != PROBE_HEAD_EACH &&
+        option_integer(value, 0, 100000, &n, "--head", err) < 0)
+        return err_set(
+            err,
+            "--head takes one head, counted from 0, mean (the average over all heads) "
+            "or, in /attention, each, not '%s'; /info shows how many heads the model has",
+            value);
     w->request.options.head = (int)n;
     return 0;
 }
@@ -302,7 +304,9 @@ static const struct option_row rows[] = {
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },
-    { "--head", "H|mean", "attention head, counted from 0, or the mean of all heads (default)",
+    { "--head", "H|mean|each",
+      "attention head, counted from 0, the mean of all heads (default), or each head, with its map "
+      "(/attention)",
       .take = take_head },
     { "--token", "answer|each|last|N|row:N",
       "query token: answer (mean over the answer's tokens), each (one map per token of the "
@@ -601,6 +605,7 @@ static int run(struct shell *shell, int argc, char **argv, struct err *err)
             status = w.several ? conditions_measure(shell->engine, &w.rows, &w.request, &r, err)
                                : engine_measure(shell->engine, &w.request, &r, err);
     }
+    if (status == 0) results_conclude(&r);
     if (status == 0) status = give(shell, &w, &r, words, err);
     free(words);
     results_release(&r);

@@ -33,7 +33,7 @@ fi
 # dependency lists beside the objects show all headers that they include, even indirectly.
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
     |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|conditions|compare(_data|_results|_text)?|evaluate_job|grid|score_plan)|files/(checkpoint|content|whole_file)
-    |jobs/(identity|job)|papers/paper|positions/positions|methods/(calibration|forecast|hide|method|phases|steer)|metrics/metric|probes/(directions|measure_data|probe|results|taps)
+    |jobs/(identity|job)|papers/paper|positions/positions|methods/(calibration|forecast|hide|method|phases|sinks|steer)|metrics/metric|probes/(directions|measure_data|probe|results|taps)
     |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|roles|run_folder|select|sft_options)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
     grep -vE "\"core/(${public//[[:space:]]/})\.h\"" || grep -rn '#include "core/.*_parts\.h"' commands tui; then

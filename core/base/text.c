@@ -2,6 +2,7 @@
 #include "core/base/text.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,16 @@ bool text_shard(const char *path, const char *end, struct text_shard *shard)
                                   .part = strtoul(at + strlen("-"), NULL, 10),
                                   .count = strtoul(at + strlen("-00002-of-"), NULL, 10) };
     return true;
+}
+
+void text_number(char text[32], double value, bool percent)
+{
+    const double shown = percent ? 100 * value : value, size = fabs(shown);
+    const char *unit = percent ? "%" : "";
+    if (size >= 999.5 && size < 1e6)
+        snprintf(text, 32, "%.0f%s", shown, unit);
+    else
+        snprintf(text, 32, "%.3g%s", shown, unit);
 }
 
 int text_compare(const void *a, const void *b)

@@ -58,6 +58,10 @@ struct text_shard {
 // Parses the name of such a file, which ends with `end` (".parquet"); false for any other name.
 bool text_shard(const char *path, const char *end, struct text_shard *shard);
 
+// Writes a number for people: three digits, or all digits before the decimal point of a number up
+// to a million; "39.3%" for a share of 0.393.
+void text_number(char text[32], double value, bool percent);
+
 // Compares two items by strcmp, for qsort and bsearch: char pointers, or structs whose first member
 // is one.
 int text_compare(const void *a, const void *b);

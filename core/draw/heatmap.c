@@ -21,8 +21,8 @@ double heatmap_share(const struct event_heatmap *map, int row, int col)
 
 double heatmap_alpha(double share)
 {
-    static const double least = 0.08, most = 0.8;
-    return isnan(share) ? 0 : least + (most - least) * share;
+    static const double most = 0.75;
+    return isnan(share) ? 0 : most * share;
 }
 
 int heatmap_height(const struct event_heatmap *map, int width)

@@ -15,7 +15,8 @@ struct figure_look;
 // picture that it covers (without a picture: of its cells). Width and height are in pixels or, on a
 // terminal, in half characters.
 int heatmap_height(const struct event_heatmap *map, int width);
-// Returns the opacity of a colour over the picture, from heatmap_share: low for low values.
+// Returns the opacity of a colour over the picture, from heatmap_share: it grows with the value
+// from 0, so that the picture keeps its colours where the map is low.
 double heatmap_alpha(double share);
 // Draws RGB pixels [height, width, 3]: the picture, and over it the values in the colours of a ramp
 // (core/draw/ramp.h); dropped tokens are grey.

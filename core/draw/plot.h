@@ -70,5 +70,6 @@ void plot_bins_release(struct plot_bins *b);
 // Tick positions of an axis from min to max: at most `most` round values; returns their number.
 // *format prints them with as many digits as needed to tell them apart.
 int plot_ticks(double min, double max, int most, double *ticks, char format[16]);
+char *plot_number(const char *format, double value); // a tick as text; the caller frees it
 
 #endif

@@ -28,7 +28,5 @@ double plot_share(double value, double min, double max);
 // none.
 bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,
                    double *high);
-// A tick as text; the caller frees it.
-char *plot_number(const char *format, double value);
 
 #endif

@@ -15,33 +15,6 @@
 #include "core/probes/where.h"
 #include "core/tokenizer/tokenizer.h"
 
-// Compares the texts of all tokens.
-static bool same_tokens(const struct tokenizer *a, const struct tokenizer *b)
-{
-    bool same = tokenizer_size(a) == tokenizer_size(b);
-    for (int32_t id = 0; a != b && same && id < tokenizer_size(a); id++) {
-        const char *x = tokenizer_token(a, id), *y = tokenizer_token(b, id);
-        same = x && y ? !strcmp(x, y) : x == y;
-    }
-    return same;
-}
-
-// Copies the conversation for another model, or for other settings of pictures. Token ids of
-// answers stay valid for a model with the same vocabulary; else their text is tokenised again.
-static int copy_conversation(struct conversation *c, const struct conversation *from,
-                             const struct measuring *m, struct results *r, struct err *err)
-{
-    const struct model *before = from->model;
-    const bool same = m->model->decoder.config.vocab == before->decoder.config.vocab &&
-                      same_tokens(m->model->tokenizer, before->tokenizer);
-    if (same) conversation_set_model(c, m->model);
-    if (conversation_copy(c, from, from->message_count, err) < 0) return -1;
-    if (same) return 0;
-    conversation_set_model(c, m->model);
-    results_note(r, "answers are tokenised again: the vocabulary differs");
-    return 0;
-}
-
 // Copies the conversation up to the answer whose number, counted from 1, `words` holds.
 static int copy_to_answer(struct conversation *c, const struct conversation *from,
                           const char *words, struct err *err)
@@ -100,7 +73,10 @@ int engine_measure_as(struct engine *e, const struct model *model, const struct 
     conversation_init(&copy, e->backend);
     if (settings != e->settings) {
         c = &copy;
-        status = copy_conversation(c, &e->conversation, &m, results, err);
+        bool same;
+        status = conversation_copy_for(c, &e->conversation, e->conversation.message_count, model,
+                                       &same, err);
+        if (!same) results_note(results, "answers are tokenised again: the vocabulary differs");
     }
     if (status == 0) status = measure_conversation(&m, c, request, results, err);
     if (status == 0 && request->probe->times) status = measure_compare_times(&m, c, results, err);

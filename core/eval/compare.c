@@ -275,15 +275,37 @@ static int measure_distance(const struct compare_request *r, struct conversation
 
 // The first pass reads the model's weights from the disk: the times of neither side should include
 // that.
-static int warm_up(const struct compare_request *r, struct conversation *c, struct err *err)
+static int warm_up(const struct compare_request *r, struct conversation *c, int side,
+                   struct err *err)
 {
     static const struct answer_options options = { .forward_only = true };
     static const struct sinks silent;
     struct hooks hooks;
     bool answered;
-    if (attach(r, c, 0, &hooks, err) < 0) return -1;
-    return answer_run(c, settings_of(r, 0), &hooks, grid_cancel(r->grid), &options, &silent,
+    if (attach(r, c, side, &hooks, err) < 0) return -1;
+    return answer_run(c, settings_of(r, side), &hooks, grid_cancel(r->grid), &options, &silent,
                       &answered, err);
+}
+
+// Returns whether both sides use the same model.
+static bool one_model(const struct compare_request *r)
+{
+    const char *a = r->grid->cells[0].model, *b = r->grid->cells[1].model;
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+// Copies the conversation for a side, and asks the question. The second side continues with the
+// first one's copy if it has the same model. *same: the model has the conversation's tokens.
+static int open_side(const struct compare_request *r, struct conversation *c, int side, bool *same,
+                     struct err *err)
+{
+    if (side && one_model(r)) return 0;
+    conversation_release(c); // before its model is freed
+    conversation_init(c, r->grid->backend);
+    if (grid_use(r->grid, (size_t)side, err) < 0) return -1;
+    if (conversation_copy_for(c, r->from, r->messages, r->grid->model, same, err) < 0) return -1;
+    if (r->question) conversation_say(c, ROLE_USER, r->question, NULL, 0, NULL);
+    return side || !r->from->cached.n || r->grid->loaded ? warm_up(r, c, side, err) : 0;
 }
 
 int compare_run(const struct compare_request *r, struct comparison *out, struct err *err)
@@ -291,21 +313,23 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     struct conversation c;
     struct step_logits full = { 0 };
     struct listener l = { .r = r, .c = &c };
+    bool same[2] = { true, true };
+    int status = 0;
     *out = (struct comparison){ .first = -1 };
     for (int k = 0; k < 2; k++)
         l.count += (double)settings_integer(settings_of(r, k), "sample.max_tokens");
     conversation_init(&c, r->grid->backend);
-    conversation_set_model(&c, r->grid->model);
-    int status = conversation_copy(&c, r->from, r->messages, err);
-    if (status == 0 && r->question) conversation_say(&c, ROLE_USER, r->question, NULL, 0, NULL);
-    if (status == 0 && !r->from->cached.n) status = warm_up(r, &c, err);
     for (int k = 0; k < 2 && status == 0; k++) {
+        status = open_side(r, &c, k, &same[k], err);
+        if (status < 0) break;
         l.side = &out->side[k];
         l.side->arithmetic = model_arithmetic(r->grid->model, r->grid->backend, settings_of(r, k));
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
-    out->first = compare_first(&out->side[0].ids, &out->side[1].ids);
-    if (status == 0) status = measure_distance(r, &c, &full, out, err);
+    out->distance.mean = out->distance.most = NAN;
+    out->comparable = same[0] && same[1];
+    if (out->comparable) out->first = compare_first(&out->side[0].ids, &out->side[1].ids);
+    if (status == 0 && out->comparable) status = measure_distance(r, &c, &full, out, err);
     if (status < 0) comparison_release(out);
     step_logits_release(&full);
     conversation_release(&c);

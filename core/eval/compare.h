@@ -1,5 +1,5 @@
-// core/eval/compare.h -- one question under two sets of settings: the first difference of the
-// answers, the distance of their distributions, and the cost of each.
+// core/eval/compare.h -- one question under two sets of settings, or to two models: the first
+// difference of the answers, the distance of their distributions, and the cost of each.
 //
 //   struct grid g = grid_of_engine(e);                       // two cells: the sides
 //   grid_add(&g, "A", a), grid_add(&g, "B", b);
@@ -16,6 +16,7 @@
 #define CORE_EVAL_COMPARE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,7 +70,8 @@ void compare_distance_release(struct compare_distance *d);
 
 struct comparison {
     struct compared_side side[2];
-    int64_t first; // index of the first token that differs; -1: the answers are identical
+    bool comparable; // both models have the same tokens; else there are no `first` and `distance`
+    int64_t first;   // index of the first token that differs; -1: the answers are identical
     struct compare_distance distance;
 };
 

@@ -80,6 +80,18 @@ char *compare_title(const char *words, const struct preset_values *said, const s
 
 // --- one question --------------------------------------------------------------------------------
 
+char *compare_conclusion(const struct comparison *c)
+{
+    if (!c->comparable)
+        return xstrdup("the models have different tokens, so that their distributions have no "
+                       "distance");
+    if (c->first < 0)
+        return xasprintf("the answers are identical; mean Hellinger distance %.3g",
+                         c->distance.mean);
+    return xasprintf("the answers differ from token %lld on; mean Hellinger distance %.3g",
+                     (long long)c->first, c->distance.mean);
+}
+
 void compare_results(struct results *r, const char *const title[2], const struct comparison *c)
 {
     const struct compared_side *s = c->side;

@@ -21,6 +21,8 @@ char *compare_title(const char *words, const struct preset_values *said, const s
 // Adds both answers side by side, and the tables "compare" (what | A | B | B/A) and
 // "compare.distance".
 void compare_results(struct results *r, const char *const title[2], const struct comparison *c);
+// Returns one sentence that says what the comparison found; the caller frees it.
+char *compare_conclusion(const struct comparison *c);
 // Adds the table "compare.steps": distance and ids of the most likely tokens.
 void compare_results_steps(struct results *r, const struct comparison *c);
 

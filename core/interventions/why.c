@@ -292,12 +292,21 @@ static void note_layers(const struct why *s, struct results *r)
     buf_release(&lacking);
 }
 
+// Returns the key of the row with these values.
+static const char *key_of(const struct result_table *t, const double *values)
+{
+    for (size_t i = 0; i < t->row_count; i++)
+        if (t->rows[i].value == values) return t->rows[i].key;
+    return "";
+}
+
 static int why_finish(void *state, struct results *r, struct err *err)
 {
     struct why *s = state;
     const int32_t *ids = s->env->sequence->ids + s->env->sequence->prompt;
     const bool seen = s->env->visual > 0;
     struct tally p = { 0 }, entropy = { 0 }, share = { 0 }, lost = { 0 };
+    const double *most = NULL, *least = NULL; // rows that lose most and least without the picture
     // Measurements over a data set use the first number: the answer's mean log-probability.
     struct result_table *summary = results_table(r, "why.summary", "what|value");
     struct result_table *t = results_table(
@@ -317,6 +326,8 @@ static int why_finish(void *state, struct results *r, struct err *err)
         tally_add(&entropy, a->entropy);
         if (seen) tally_add(&share, part[SHARE_PICTURE]);
         if (seen) tally_add(&lost, v[6]);
+        if (seen && (!most || v[6] > most[6])) most = v;
+        if (seen && (!least || v[6] < least[6])) least = v;
     }
     result_row(summary, "log-probability of a token")[0] = tally_mean(&p);
     result_row(summary, "entropy")[0] = tally_mean(&entropy);
@@ -331,6 +342,10 @@ static int why_finish(void *state, struct results *r, struct err *err)
                  share_setting(s->env->settings) == SHARE_ATTENTION ? " and heads" : "");
     note_layers(s, r);
     if (seen) put_objects(s, r, summary);
+    if (most && most != least)
+        results_note(r,
+                     "without the picture, token %s loses most (%.3g nats), token %s least (%.3g)",
+                     key_of(t, most), most[6], key_of(t, least), least[6]);
     return 0;
 }
 

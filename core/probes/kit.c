@@ -245,6 +245,13 @@ int probe_env_open(struct probe_env *env, const struct probe *probe, struct err 
     if (env->options->head >= heads)
         return err_set(err, "--head %d: the layers have heads 0 to %d", env->options->head,
                        (int)heads - 1);
+    if (env->options->head == PROBE_HEAD_EACH && !probe->each_head)
+        return err_set(err,
+                       "/%s measures one head, or the mean of all: --head each is for /attention",
+                       probe->name);
+    if (env->options->head == PROBE_HEAD_EACH && env->options->token == PROBE_TOKEN_EACH)
+        return err_set(err, "--head each and --token each cannot be combined: choose one token, or "
+                            "one head");
     return choose_queries(env, probe, err);
 }
 

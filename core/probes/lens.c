@@ -479,7 +479,8 @@ static int lens_finish(void *state, struct results *r, struct err *err)
 static const struct result_kind lens_results[] = {
     { "lens.texts", .unit = "cosine" },
     { "lens.nearest", "cosine", .map = true, .on_request = true },
-    { "lens", "probability", "target|best|mean", .map = true, .each = EACH_LAYER, .high = 1 },
+    { "lens", "probability", "target|best|mean", .map = true, .each = EACH_LAYER, .high = 1,
+      .finds = "probability of the target" },
     { "lens", "nats", .columns = "entropy" },
     { "lens", "rank", .columns = "rank" },
     { "lens", "visual tokens", .columns = "tokens" },

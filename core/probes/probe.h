@@ -40,10 +40,11 @@ enum probe_token {
 };
 
 enum { PROBE_LAYER_DEFAULT = -2, PROBE_LAYER_ALL = -1, PROBE_DIMS = 8, PROBE_SITES = 4 };
+enum { PROBE_HEAD_MEAN = -1, PROBE_HEAD_EACH = -2 };
 
 struct probe_options {
     int layer;   // 0.., or PROBE_LAYER_*
-    int head;    // -1: mean
+    int head;    // 0.., or PROBE_HEAD_*
     int picture; // -1: all
     enum probe_token token;
     int64_t number;           // the token of PROBE_TOKEN_NUMBER, the row of PROBE_TOKEN_ROW
@@ -141,6 +142,7 @@ struct probe {
     bool times;                  // also times the pass, with and without the methods
     enum { EVERY_LAYER, MIDDLE_LAYER, LAST_LAYER } layers; // without --layer
     bool one_layer;                                        // --layer all is refused
+    bool each_head;                                        // --head each is accepted
     bool attends; // measures attention: skips layers without it, and refuses them in --layer
     enum probe_token token; // without --token; ANSWER becomes LAST if there is no answer
     void *(*start)(const struct probe_env *env, struct err *err); // NULL on failure

@@ -58,6 +58,9 @@ struct result_kind {
     bool on_request;  // the screen does not run the command by itself, because the command needs
                       // more options or much time
     const char *live; // name of its maps during an answer; NULL: none
+    // What its first column measures, for the sentence of results_conclude ("attention to the
+    // picture", of which a layer has most); NULL: the columns' names say it.
+    const char *finds;
 };
 
 // EACH_ALONE: the command measures one layer at a time.
@@ -121,6 +124,9 @@ struct result_map *results_map(struct results *r, const char *name, int rows, in
 // Sorts the rows of ranked tables.
 void results_rank(struct results *r);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Adds a note that says where the main table is highest and lowest, for each of the first
+// conditions. The main table is the first whose keys count something, or that is ranked.
+void results_conclude(struct results *r);
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
 // Sets the precision of matrix products. `second` NULL: one side, or two with the same precision.

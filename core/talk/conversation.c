@@ -368,6 +368,29 @@ int conversation_copy(struct conversation *c, const struct conversation *from, s
     return 0;
 }
 
+// Compares the texts of all tokens.
+static bool same_tokens(const struct tokenizer *a, const struct tokenizer *b)
+{
+    bool same = tokenizer_size(a) == tokenizer_size(b);
+    for (int32_t id = 0; a != b && same && id < tokenizer_size(a); id++) {
+        const char *x = tokenizer_token(a, id), *y = tokenizer_token(b, id);
+        same = x && y ? !strcmp(x, y) : x == y;
+    }
+    return same;
+}
+
+int conversation_copy_for(struct conversation *c, const struct conversation *from, size_t messages,
+                          const struct model *model, bool *same, struct err *err)
+{
+    const struct model *before = from->model;
+    *same = model->decoder.config.vocab == before->decoder.config.vocab &&
+            same_tokens(model->tokenizer, before->tokenizer);
+    if (*same) conversation_set_model(c, model);
+    if (conversation_copy(c, from, messages, err) < 0) return -1;
+    if (!*same) conversation_set_model(c, model);
+    return 0;
+}
+
 int conversation_show(struct conversation *c, const struct dataset *data, const struct sample *s,
                       size_t count, struct err *err)
 {

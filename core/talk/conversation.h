@@ -52,6 +52,10 @@ void conversation_release(struct conversation *c);
 // pending pictures into c, which is empty and may have another model.
 int conversation_copy(struct conversation *c, const struct conversation *from, size_t messages,
                       struct err *err);
+// Copies for another model, or for other settings of pictures. Token ids of answers stay valid for
+// a model with the same tokens (*same); else their text is tokenised again.
+int conversation_copy_for(struct conversation *c, const struct conversation *from, size_t messages,
+                          const struct model *model, bool *same, struct err *err);
 
 // --- pictures ------------------------------------------------------------------------------------
 

@@ -63,7 +63,6 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 (an answer to 25 visual tokens)
 > /collect $work/unsaid.csv --force run=a "score=@norms.layers:1:visual" : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 > /collect $work/unsaid.csv provenance.x=1 "score=@norms.layers:1:visual" : /norms
 error: 'provenance.x=1': columns named provenance.* are reserved for /collect
 E
@@ -83,14 +82,12 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 prune.score = uniform
 prune.score changed: the next answer recomputes the conversation
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 error: nothing collected: the command changed the model or settings its tables come from (prune.score was off, now uniform); run /load and /set before /collect
 > /reset prune.score
 prune.score = off
 > /collect $work/same.csv run=a norms.layers : /run $work/same.vlmsh
 screen.live = off
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 E
 [ ! -e "$work/changes.csv" ] || fail "a refused row was written"
 [ -e "$work/same.csv" ] || fail "a setting that changes no number refuses the row"
@@ -104,22 +101,17 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 (an answer to 25 visual tokens)
 > /collect $layers run=a norms.layers : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 > /collect $layers run=b "norms.l*" : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 > /collect $layers run=a --again norms.layers : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 > /collect $layers run=a : /norms
 error: nothing to collect: add NAME=@ROW for a number that the command shows, or the name of a table
 > /collect $layers run=c nothing : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 error: the command showed no table 'nothing'; it showed: norms.interface, norms.layers, norms.cosines, norms.steps, norms.turns, norms.theory, norms.alignment, norms.attention
 > /collect $layers run=c x=@nothing : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 error: no table shown so far has 'nothing': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with the names shown
 > /collect $layers run=c x=@all
 error: give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --here
@@ -147,13 +139,11 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 (an answer to 25 visual tokens)
 > /collect $work/two.csv layer=1 norms.layers : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 error: table 'norms.layers' already has a column 'layer': rename 'layer=...'
 > ${deep}/norms
 error: /collect is nested too deeply: '$work/deep5.csv'
 > /collect $work/two.csv run=a norms.layers : /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 E
 
 # Over a data set, means and standard deviations have tables with the same rows: the mean is used.

@@ -56,6 +56,16 @@ check "each side has its own adapter" '[inputs, .] | (map(select(.event=="column
 same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
 check "the adapter is off afterwards" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
+# A side may use another model; one with other tokens has no distance.
+lines "/load $llava" "${short[@]}" "/image $scene" 'What is in the picture?' "/compare now | model=$llava" \
+    "/compare model=demo/model | now" '/regen' "/compare now | model=$work/none"
+check "the same model answers the same" '[inputs, .] | map(select(.event=="columns"))[0].texts | .[0] == .[1]' true
+check "another model answers differently" '[inputs, .] | map(select(.event=="columns"))[1].texts | .[0] != .[1]' true
+check "titles name models" '[inputs, .] | map(select(.event=="columns"))[1].titles | join("; ")' 'A: model=demo/model; B: now'
+same "no steps with other tokens" "$(value compare.distance steps 1)" "8 0 "
+check "the loaded model is as before" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1]' true
+check "a missing model" '[inputs, .] | map(select(.event=="error").message) | last | test("none")' true
+
 # Impossible sides are refused before anything is computed, and nothing changes.
 session "refused" $llava <<E
 > /compare off | prune.keep=0.25,0.5

@@ -59,7 +59,6 @@ result  time                 session  command
 1       DATE  1        norms
 > /results 1 --csv $work/again.csv
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 computed in ...
 (written: csv $work/again-norms.interface.csv)
 norms.interface written to '$work/again-norms.interface.csv'
@@ -331,7 +330,6 @@ error: the conversation is empty: ask something first
 (an answer to 0 visual tokens)
 > /norms
 ...
-angles (phi, theta) in radians; C and norms are L2; theory: theta from C, phi and the modality's norm (Eq. 8)
 > /attention
 error: the model '$llama' is text-only: /attention needs a picture
 E

@@ -79,11 +79,13 @@ error: prune.layer: layer 3 has a recurrence in place of attention; the layers w
 [recurrence]
 ...
 absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
+...
 [map recurrence: 3 x 5]
 > /recurrence --layer all --token last
 [recurrence]
 ...
 absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
+...
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
 [map recurrence: 3 x 5]
@@ -100,6 +102,7 @@ object  token  lost
 picture, prompt, answer: shares of attention at the position that predicts the token, mean over layers and heads (why.share)
 layers 0, 1, 3, 4 have a recurrent state in place of attention: the shares leave them out (/recurrence measures what they read); 'without picture' also keeps the picture out of their states
 an object gets nothing from the picture if the first mention of its name loses less than 0.1 nats of log-probability (why.threshold) when nothing attends to the picture
+...
 > /knockout picture > all --layers 0-3
 [knockout]
 ...
@@ -109,6 +112,7 @@ an object gets nothing from the picture if the first mention of its name loses l
 ...
 53 positions no longer attend to 15 in 4 layers
 knockout.windows: attention is cut in 1 layer, from that layer on
+...
 > /knockout picture > last --layers 0-3
 [knockout]
 ...
@@ -119,6 +123,7 @@ knockout.windows: attention is cut in 1 layer, from that layer on
 1 position no longer attends to 15 in 4 layers
 layers without attention to change (they keep a recurrent state): 0, 1, 3
 knockout.windows: attention is cut in 1 layer, from that layer on
+...
 E
 
 session "no recurrent layers" demo/model <<E

@@ -38,6 +38,45 @@ static void maps_equal_the_reference(void **state)
     }
 }
 
+// The heads' maps have the mean as their mean; the table lists the heads by attention to the
+// picture.
+static void each_head_has_a_map(void **state)
+{
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    struct probe_options options = probe_defaults;
+    ask(&g, models[0], 2);
+    const int layers = engine_model(g.engine)->decoder.config.layers;
+    const int heads = (int)engine_model(g.engine)->decoder.config.heads;
+    options.layer = PROBE_LAYER_ALL, options.head = PROBE_HEAD_EACH;
+    run_probe(&g, &probe_attention, &options, &r);
+    assert_int_equal(r.map_count, layers * (heads + 1) + 1);
+    const struct result_map *matrix = &r.maps[r.map_count - 1], *mean = &r.maps[1];
+    const struct result_map *head = &r.maps[layers + heads]; // of layer 1
+    assert_string_equal(matrix->name, "attention.heads");
+    for (int i = 0; i < mean->rows * mean->cols; i++) {
+        double sum = 0;
+        for (int h = 0; h < heads; h++) sum += (double)head[h].values[i];
+        near(&g, "mean of the heads", sum / heads, (double)mean->values[i], 1e-6);
+    }
+    results_rank(&r);
+    const struct result_table *t = results_find(&r, "attention.heads");
+    assert_int_equal(t->row_count, layers * heads);
+    for (size_t i = 1; i < t->row_count; i++)
+        assert_true(t->rows[i - 1].value[0] >= t->rows[i].value[0]);
+    near(&g, "share of head 1 of layer 1",
+         *results_value(&r, "attention.heads", "1.1", "to the pictures"),
+         (double)matrix->values[heads + 1], 1e-6);
+    results_release(&r);
+    options.token = PROBE_TOKEN_EACH;
+    struct measure_request request = { .probe = &probe_attention, .options = options };
+    assert_int_equal(engine_measure(g.engine, &request, &r, &err), -1);
+    assert_non_null(strstr(err.text, "cannot be combined"));
+    results_release(&r);
+    golden_close(&g);
+}
+
 // One row and one head equal those of the full matrix of the forward pass.
 static void single_rows_and_heads_equal_the_full_matrix(void **state)
 {
@@ -338,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(maps_equal_the_reference),
         cmocka_unit_test(single_rows_and_heads_equal_the_full_matrix),
+        cmocka_unit_test(each_head_has_a_map),
         cmocka_unit_test(a_map_of_each_token),
         cmocka_unit_test(sinks_of_the_answer_equal_the_reference),
         cmocka_unit_test(dice_equals_the_reference),
