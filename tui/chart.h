@@ -13,10 +13,18 @@ struct chart {
     double min_x, max_x, min_y, max_y;
 };
 
-// Draws the numbers of both axes; returns the chart.
+// Draws both axes with round numbers; returns the chart.
 struct chart chart_begin(struct canvas *c, struct area area, double min_x, double max_x,
                          double min_y, double max_y);
-// Draws a curve with gaps at points that are not finite. x NULL: 0, 1, 2 ...
+// `percent`: the y axis shows shares as percentages.
+struct chart chart_begin_as(struct canvas *c, struct area area, double min_x, double max_x,
+                            double min_y, double max_y, bool percent);
+// Draws a dotted vertical line at x, behind the curves that are already drawn.
+void chart_mark(const struct chart *chart, enum style style, double x);
+// Returns the x of a column of the chart, counted from its left edge.
+double chart_x(const struct chart *chart, int column);
+// Draws a curve with gaps at points that are not finite; values outside the range of y are drawn at
+// the edge. x NULL: 0, 1, 2 ...
 void chart_line(const struct chart *chart, enum style style, const double *x, const double *y,
                 size_t count);
 // Draws a curve that may have more points than columns: a line through the mean of each column's

@@ -1,7 +1,7 @@
 // tui/drawing.c -- draws a picture and a map over it, as pixels or in cells.
 //
 // The higher the map's value, the more the map covers the picture: its minimum leaves the picture
-// unchanged, its maximum hides the picture almost entirely. Patches that were dropped, or have no
+// unchanged, its maximum hides most of the picture. Patches that were dropped, or have no
 // value, are grey and darker.
 //
 // A palette of 256 colours cannot show such mixtures. On terminals with 256 colours, the map uses
@@ -84,6 +84,20 @@ static double map_at(const struct map *m, double u, double v, bool smooth)
     return top * (1 - fy) + bottom * fy;
 }
 
+// Returns the highest value of the patches in a pixel, du x dv, around u, v. Small drawings have
+// fewer pixels than patches, and must not lose a single high patch.
+static double map_most(const struct map *m, double u, double v, double du, double dv)
+{
+    const int left = (int)((u - du / 2) * m->cols + 0.5), top = (int)((v - dv / 2) * m->rows + 0.5);
+    const int right = (int)((u + du / 2) * m->cols + 0.5),
+              bottom = (int)((v + dv / 2) * m->rows + 0.5);
+    double most = 0;
+    for (int row = top; row < bottom || row == top; row++)
+        for (int col = left; col < right || col == left; col++)
+            most = fmax(most, map_value(m, row, col));
+    return most;
+}
+
 // Returns the mean of the pixels in u..u+du, v..v+dv.
 static uint32_t picture_at(const struct image *p, double u, double v, double du, double dv)
 {
@@ -103,6 +117,8 @@ static uint32_t picture_at(const struct image *p, double u, double v, double du,
            (uint32_t)(sum[2] / count);
 }
 
+enum { FRAME = 0xff3030 }; // of the marked area: in no ramp
+
 static double brightness(uint32_t rgb)
 {
     return (0.299 * (rgb >> 16) + 0.587 * (rgb >> 8 & 255) + 0.114 * (rgb & 255)) / 255;
@@ -115,18 +131,28 @@ static double tile_size(const struct map *m)
 
 // Returns the smallest tile at *u, *v; converts *u, *v from fractions of the picture to fractions
 // of the tile.
-static const struct map *tile_at(const struct drawing *d, double *u, double *v)
+static const struct map *tile_at(const struct map *const *tiles, int count, double *u, double *v)
 {
     const struct map *best = NULL;
-    for (int i = 0; i < d->map_count; i++) {
-        const double *a = d->maps[i]->area;
+    for (int i = 0; i < count; i++) {
+        const double *a = tiles[i]->area;
         const bool covers = *u >= a[0] && *u < a[2] && *v >= a[1] && *v < a[3];
-        if (covers && (!best || tile_size(d->maps[i]) < tile_size(best))) best = d->maps[i];
+        if (covers && (!best || tile_size(tiles[i]) < tile_size(best))) best = tiles[i];
     }
     if (!best) return NULL;
     *u = (*u - best->area[0]) / (best->area[2] - best->area[0]);
     *v = (*v - best->area[1]) / (best->area[3] - best->area[1]);
     return best;
+}
+
+const struct map *drawing_patch(const struct map *const *tiles, int count, double x, double y,
+                                int *row, int *col)
+{
+    const struct map *m = tile_at(tiles, count, &x, &y);
+    if (!m) return NULL;
+    *row = (int)(y * m->rows) < m->rows ? (int)(y * m->rows) : m->rows - 1;
+    *col = (int)(x * m->cols) < m->cols ? (int)(x * m->cols) : m->cols - 1;
+    return m;
 }
 
 static bool is_bare(const struct map *m, double u, double v)
@@ -137,21 +163,31 @@ static bool is_bare(const struct map *m, double u, double v)
     return !isfinite(m->values[at]) || (m->dropped && m->dropped[at]);
 }
 
-// Returns a dithered colour: the darkened picture for shares below `some`, the darkened picture and
-// the map on alternate pixels for shares below `all`, else the map; without a picture, always the
-// map.
+// Returns a dithered colour: the picture for shares below `some`, the picture and the map on
+// alternate pixels for shares below `all`, else the map; without a picture, always the map.
 static uint32_t step_colour(const struct drawing *d, double share, uint32_t below, int x, int y)
 {
-    static const double some = 0.2, all = 0.5, darker = 0.35;
+    static const double some = 0.2, all = 0.5;
     const bool alone = !d->picture || d->bare;
-    if (!alone && (share < some || (share < all && (x + y) % 2 == 0)))
-        return colour_mix(below, 0, darker);
+    if (!alone && (share < some || (share < all && (x + y) % 2 == 0))) return below;
     return colour_cube(d->ramp[(int)(share * SHADES + 0.5)]);
+}
+
+// Returns whether the pixel belongs to the frame, one pixel wide, around the marked area.
+static bool in_frame(const struct drawing *d, int x, int y)
+{
+    const int left = (int)(d->mark[0] * d->width + 0.5), top = (int)(d->mark[1] * d->height + 0.5);
+    const int right = (int)(d->mark[2] * d->width + 0.5) - 1,
+              bottom = (int)(d->mark[3] * d->height + 0.5) - 1;
+    const bool inside =
+        x >= left && y >= top && (x <= right || x == left) && (y <= bottom || y == top);
+    return inside && (x == left || x >= right || y == top || y >= bottom);
 }
 
 // Returns the drawing's colour at a pixel as 0xRRGGBB.
 static uint32_t colour_at(const struct drawing *d, int x, int y)
 {
+    if (d->marked && in_frame(d, x, y)) return FRAME;
     const double du = 1.0 / d->width, dv = 1.0 / d->height;
     double u = x * du, v = y * dv;
     const bool alone = !d->picture || d->bare;
@@ -159,10 +195,12 @@ static uint32_t colour_at(const struct drawing *d, int x, int y)
     if (!d->map_count) return below;
     u += du / 2;
     v += dv / 2;
-    const struct map *m = tile_at(d, &u, &v);
+    const struct map *m = tile_at(d->maps, d->map_count, &u, &v);
     const uint32_t grey = (uint32_t)(brightness(below) * 255 + 0.5) * 0x010101;
     if (!m || is_bare(m, u, v)) return colour_mix(grey, 0, 0.4);
-    const double share = map_at(m, u, v, d->smooth);
+    const double wide = du / (m->area[2] - m->area[0]), high = dv / (m->area[3] - m->area[1]);
+    const bool small = wide * m->cols > 1.01 || high * m->rows > 1.01;
+    const double share = small ? map_most(m, u, v, wide, high) : map_at(m, u, v, d->smooth);
     if (d->steps) return step_colour(d, share, below, x, y);
     const uint32_t colour = d->ramp[(int)(share * SHADES + 0.5)];
     return alone ? colour : colour_mix(below, colour, heatmap_alpha(share));
@@ -173,7 +211,7 @@ static uint32_t colour_at(const struct drawing *d, int x, int y)
 static double share_at(const struct drawing *d, int x, int y)
 {
     double u = (x + 0.5) / d->width, v = (y + 0.5) / d->height;
-    const struct map *m = tile_at(d, &u, &v);
+    const struct map *m = tile_at(d->maps, d->map_count, &u, &v);
     return m && !is_bare(m, u, v) ? map_at(m, u, v, d->smooth) : -1;
 }
 
@@ -197,6 +235,7 @@ static uint64_t key_of(const struct drawing *d)
 {
     uint64_t key = d->picture_key;
     hash_mix(&key, 2 * d->smooth + d->bare);
+    if (d->marked) mix(&key, d->mark, sizeof d->mark);
     hash_mix(&key, (uint64_t)d->width);
     hash_mix(&key, (uint64_t)d->height);
     if (d->map_count) hash_mix(&key, d->ramp[SHADES / 3]);
@@ -409,6 +448,7 @@ static void draw_letters(const struct drawing *d, struct canvas *c, struct area 
             canvas_put(c, area, x, y, STYLE_TEXT, letter(ink));
             struct cell *cell = canvas_at(c, area.x + x, area.y + y);
             if (cell && c->mono && c->colours >= 8 && !c->ascii) colour_letter(d, x, y, cell);
+            if (cell && d->marked && in_frame(d, x, y)) cell->style = STYLE_MATCH;
         }
 }
 

@@ -17,6 +17,7 @@ struct map {
     int picture, layer, head, token, rows, cols;
     float min, max;
     float *values;    // NaN: no value
+    double sum;       // of the values that are numbers
     uint8_t *dropped; // NULL: pruning dropped nothing
     char **words;     // [rows * cols] written over the cells; NULL: none
     char *tile;       // name of the tile; NULL: the whole picture
@@ -34,8 +35,15 @@ struct drawing {
     bool smooth;                       // interpolates between the centres of patches
     bool bare;                         // draws the map without the picture
     bool steps;                        // for 256 colours: dithers the map over the picture
+    bool marked;                       // frames an area
+    double mark[4];                    // left, top, right, bottom in fractions of the picture
     int width, height;                 // in pixels
 };
+
+// Returns the smallest of `count` tiles at x, y of the picture, and sets the row and column of the
+// patch there; NULL: no tile is there.
+const struct map *drawing_patch(const struct map *const *tiles, int count, double x, double y,
+                                int *row, int *col);
 
 void drawing_ramp(struct drawing *d, const char *ramp);
 // Sets the largest size that fits into width x height pixels, each of which is `aspect` times as

@@ -52,6 +52,8 @@ struct graphics {
     int cell_width, cell_height; // pixels; 0: unknown
     int colours;                 // size of the terminal's palette: 256; 0: unknown
     bool true_colour;
+    bool has_background; // the terminal has reported its background
+    uint32_t background; // 0xRRGGBB
 };
 // Appends the query for the terminal, or nothing if the terminal would display it (TERM, TMUX ...).
 void graphics_query(struct graphics *g, struct buf *out);

@@ -10,7 +10,8 @@
 //
 // TERM often understates the number of colours (xterm: eight). A terminal that reports colour 255
 // of the palette (OSC 4) has 256 colours. The query also sets an RGB colour; a terminal that
-// reports it back (DECRQSS) has all RGB colours.
+// reports it back (DECRQSS) has all RGB colours. The background (OSC 11) decides between the themes
+// dark and light.
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 static const char kitty_query[] = "\033_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\033\\";
 static const char palette_query[] = "\033]4;255;?\033\\";
 static const char rgb_query[] = "\033[48;2;1;2;3m\033P$qm\033\\\033[m";
+static const char background_query[] = "\033]11;?\033\\";
 static const char name_query[] = "\033[>q", size_query[] = "\033[16t", last_query[] = "\033[c";
 enum { COMMON_WIDTH = 10, COMMON_HEIGHT = 20 };
 
@@ -64,6 +66,7 @@ void graphics_query(struct graphics *g, struct buf *out)
     buf_puts(out, name_query);
     buf_puts(out, size_query);
     buf_puts(out, palette_query);
+    buf_puts(out, background_query);
     buf_puts(out, rgb_query);
     buf_puts(out, last_query);
 }
@@ -124,6 +127,24 @@ static void take_attributes(struct graphics *g, const char *text)
     g->complete = true;
 }
 
+// Reads "rgb:RRRR/GGGG/BBBB", with one to four hexadecimal digits for each channel.
+static void take_background(struct graphics *g, const char *text)
+{
+    unsigned channel[3];
+    uint32_t rgb = 0;
+    for (int k = 0; k < 3; k++) {
+        char *end;
+        const int digits = (int)strspn(text, "0123456789abcdefABCDEF");
+        if (digits < 1 || digits > 4) return;
+        channel[k] = (unsigned)strtoul(text, &end, 16);
+        rgb = rgb << 8 | channel[k] * 255 / ((1U << (4 * digits)) - 1);
+        if (k < 2 && *end != '/') return;
+        text = end + 1;
+    }
+    g->background = rgb;
+    g->has_background = true;
+}
+
 bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
 {
     char text[128];
@@ -145,6 +166,10 @@ bool graphics_take_reply(struct graphics *g, const char *reply, size_t length)
     }
     if (begins(reply, length, "\033]4;")) {
         if (begins(reply, length, "\033]4;255;rgb:")) g->colours = 256;
+        return true;
+    }
+    if (begins(reply, length, "\033]11;")) {
+        if (begins(reply, length, "\033]11;rgb:")) take_background(g, text + 9);
         return true;
     }
     // The reply continues with 0;48:2:1:2:3 m ESC backslash; some terminals write semicolons for

@@ -206,7 +206,7 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
 static int reply_length(const char *p, size_t n)
 {
     enum { REPLY_MAX = 512 };
-    const char *heads = p[1] == '_' ? "G" : p[1] == 'P' ? ">01" : p[1] == ']' ? "4" : NULL;
+    const char *heads = p[1] == '_' ? "G" : p[1] == 'P' ? ">01" : p[1] == ']' ? "41" : NULL;
     if (!heads) return 0;
     if (n == 2) return -1;
     if (!strchr(heads, p[2])) return 0;

@@ -102,8 +102,8 @@ static bool spans_layers(const struct result_kind *k)
 }
 
 // Returns the command that measures a map: of the token w->token, or of each token; of one layer,
-// or of all. free() it.
-static char *line_of(const struct map_id *w, bool each, bool all)
+// or of all; of the head w->head, or of each. free() it.
+static char *line_of(const struct map_id *w, bool each, bool all, bool heads)
 {
     const char *command;
     const struct result_kind *k = result_map_kind(w->kind, &command);
@@ -115,8 +115,12 @@ static char *line_of(const struct map_id *w, bool each, bool all)
     if ((k->each & EACH_TOKEN) && each) buf_puts(&b, " --token each");
     if ((k->each & EACH_TOKEN) && !each && w->token < 0) buf_puts(&b, " --token answer");
     if ((k->each & EACH_TOKEN) && !each && w->token >= 0) buf_printf(&b, " --token %d", w->token);
-    if ((k->each & EACH_HEAD) && w->head >= 0) buf_printf(&b, " --head %d", w->head);
-    if ((k->each & EACH_HEAD) && w->head < 0) buf_puts(&b, " --head mean");
+    if (heads)
+        buf_puts(&b, " --head each");
+    else if ((k->each & EACH_HEAD) && w->head >= 0)
+        buf_printf(&b, " --head %d", w->head);
+    else if (k->each & EACH_HEAD)
+        buf_puts(&b, " --head mean");
     return buf_take(&b);
 }
 
@@ -125,16 +129,20 @@ char *maps_line(const struct view *v)
     const struct map *now = view_map(v);
     if (!now || kind_of(now) < 0) return NULL;
     const struct map_id w = v->image.requesting ? v->image.requested : id_of(v, now);
-    return line_of(&w, false, false);
+    return line_of(&w, false, false, false);
 }
 
-// Requests the map of the token w->token, or the maps of all tokens. If the strip of layers is
-// shown, requests one token's maps of all layers: they cost the same pass.
+// Requests the map of the token w->token, or the maps of all tokens. If the strip of layers or the
+// grid of heads is shown, requests one token's maps of all layers or heads: they cost the same
+// pass.
 static void ask(struct view *v, const struct map_id *w, bool each)
 {
-    const bool all = v->image.strip.height > 0 && !each && spans_layers(kind_at(w->kind));
+    const struct result_kind *k = kind_at(w->kind);
+    const bool heads = v->image.grid != GRID_OFF && !each && (k->each & EACH_HEAD);
+    const bool all =
+        !each && spans_layers(k) && (heads ? v->image.grid == GRID_ALL : v->image.strip.height > 0);
     free(v->quiet);
-    v->quiet = line_of(w, each, all);
+    v->quiet = line_of(w, each, all, heads);
 }
 
 static void show_or_request(struct view *v, struct map_id w)
@@ -257,42 +265,205 @@ int maps_layers(const struct view *v, const struct map *now)
     return spans_layers(kind_at(kind)) ? (int)v->snapshot->layers : 0;
 }
 
-void maps_go_layer(struct view *v, int layer)
+bool maps_go_layer(struct view *v, int layer)
 {
     const struct map *now = view_map(v);
-    const int at = now && layer < maps_layers(v, now) ? maps_layer(v, now, layer) : -1;
-    if (at < 0) return;
+    if (!now || kind_of(now) < 0 || v->answering) return false;
+    const struct result_kind *k = kind_at(kind_of(now));
+    if (!(k->each & EACH_LAYER) || near_layer(v, k, layer, 0) != layer) return false;
+    struct map_id w = id_of(v, now);
+    w.layer = layer;
+    const int at = spans_layers(k) ? maps_layer(v, now, layer) : -1;
+    if (at < 0) {
+        show_or_request(v, w);
+        return true;
+    }
     v->image.map = at;
-    v->image.requested = id_of(v, now);
-    v->image.requested.layer = layer;
+    v->image.requested = w;
     v->image.requesting = false;
+    return true;
 }
 
-static bool same_but_layer(const struct map_id *a, const struct map_id *b)
+// Returns whether the maps requested last contain those that belong to w.
+static bool same_set(const struct image_view *i, const struct map_id *w)
 {
-    return a->kind == b->kind && a->picture == b->picture && a->head == b->head &&
-           a->token == b->token;
+    const struct map_id *f = &i->filled;
+    return f->kind == w->kind && f->picture == w->picture && f->token == w->token &&
+           (i->grid != GRID_OFF || f->head == w->head) &&
+           (i->grid != GRID_LAYER || f->layer == w->layer);
+}
+
+// Requests the map that was shown when a setting changed.
+static bool renew(struct view *v)
+{
+    struct image_view *i = &v->image;
+    if (!i->renews) return false;
+    i->renews = false;
+    i->requested = i->outdated;
+    i->requesting = true;
+    ask(v, &i->requested, false);
+    return true;
+}
+
+// Requests the sinks of the shown map's layer, once.
+static bool fill_sinks(struct view *v, const struct map *now)
+{
+    struct image_view *i = &v->image;
+    if (!i->corrected || !maps_has_sinks(now) || maps_phi(i, now) ||
+        (i->sinks_asked && i->sinks_layer == now->layer && i->sinks_picture == now->picture))
+        return false;
+    i->sinks_asked = true;
+    i->sinks_layer = now->layer;
+    i->sinks_picture = now->picture;
+    free(v->quiet);
+    v->quiet = xasprintf("/sinks --layer %d --picture %d", now->layer, now->picture);
+    return true;
 }
 
 void maps_fill(struct view *v)
 {
     struct image_view *i = &v->image;
     const struct map *now = view_map(v);
-    const int layers = now ? maps_layers(v, now) : 0;
-    if (!layers || v->busy || v->answering || i->requesting || i->playing || v->quiet) return;
+    const bool heads = i->grid != GRID_OFF;
+    if (v->busy || v->answering || i->requesting || i->playing || v->quiet || renew(v)) return;
+    if (!v->snapshot || !now || kind_of(now) < 0 || fill_sinks(v, now)) return;
     const struct map_id w = id_of(v, now);
     const struct result_kind *k = kind_at(w.kind);
+    const int layers = heads ? (int)v->snapshot->layers : i->strip.height ? maps_layers(v, now) : 0;
     const int tokens = token_count(v);
     const bool answered = tokens && w.token < tokens; // else it belongs to a row of the prompt
-    if (((k->each & EACH_TOKEN) && !answered) || (i->filled_once && same_but_layer(&i->filled, &w)))
-        return;
+    const bool again = i->filled_once && i->filled_grid == i->grid && same_set(i, &w);
+    if (!layers || ((k->each & EACH_TOKEN) && !answered) || again) return;
     i->filled = w;
+    i->filled_grid = i->grid;
     i->filled_once = true;
-    for (int l = 0; l < layers; l++)
-        if (maps_layer(v, now, l) < 0 && (!k->has || k->has(v->settings, layers, l))) {
-            ask(v, &w, false);
-            return;
-        }
+    bool missing = heads;
+    for (int l = 0; !missing && l < layers; l++)
+        missing = maps_layer(v, now, l) < 0 && (!k->has || k->has(v->settings, layers, l));
+    if (missing) ask(v, &w, false);
+}
+
+void maps_outdate(struct view *v)
+{
+    struct image_view *i = &v->image;
+    const struct map *now = view_map(v);
+    const bool again =
+        !v->answering && now && kind_of(now) >= 0 && is_current(now) && token_count(v) > 0;
+    if (again) i->outdated = i->requesting ? i->requested : id_of(v, now);
+    maps_forget(v);
+    i->renews = again;
+}
+
+// --- the grid of heads ---------------------------------------------------------------------------
+
+bool maps_has_sinks(const struct map *m)
+{
+    const int kind = kind_of(m);
+    return kind >= 0 && over_picture(kind_at(kind)) && (kind_at(kind)->each & EACH_TOKEN) &&
+           m->layer >= 0;
+}
+
+static bool same_area(const struct map *a, const struct map *b)
+{
+    bool same = a->rows == b->rows && a->cols == b->cols;
+    for (int i = 0; i < 4; i++) same &= a->area[i] == b->area[i];
+    return same;
+}
+
+const struct map *maps_phi(const struct image_view *i, const struct map *m)
+{
+    for (size_t k = i->map_count; k-- > 0;) {
+        const struct map *o = &i->maps[k];
+        if (o->layer == m->layer && o->picture == m->picture && !strcmp(o->name, "sinks.phi") &&
+            same_area(o, m))
+            return o;
+    }
+    return NULL;
+}
+
+double maps_sum(const struct image_view *i, const struct map *m)
+{
+    double sum = 0;
+    if (!m->tile) return m->sum;
+    for (size_t k = 0; k < i->map_count; k++) {
+        const struct map *o = &i->maps[k];
+        if (o->layer == m->layer && o->head == m->head && o->token == m->token &&
+            o->picture == m->picture && !strcmp(o->name, m->name))
+            sum += o->sum;
+    }
+    return sum;
+}
+
+struct ranked {
+    int index;
+    double sum;
+};
+
+static int by_sum(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    return x->sum < y->sum ? 1 : x->sum > y->sum ? -1 : x->index - y->index;
+}
+
+int maps_grid(const struct view *v, const struct map *now, int *list, int most)
+{
+    const struct image_view *i = &v->image;
+    if (!now || kind_of(now) < 0 || most < 1) return 0;
+    struct map_id w = id_of(v, now);
+    struct ranked *found = xreallocarray(NULL, i->map_count + 1, sizeof *found);
+    int count = 0;
+    for (size_t k = 0; k < i->map_count; k++) {
+        const struct map *m = &i->maps[k];
+        const bool listed = i->grid == GRID_ALL ? m->head >= 0 : m->layer == now->layer;
+        const bool further = m->tile && strncmp(m->tile, "tile 1 of", 9) != 0;
+        w.layer = m->layer;
+        w.head = m->head < 0 ? -1 : m->head;
+        if (!listed || further || results_live(m->name) || !has_id(m, &w)) continue;
+        // In a layer, the mean comes first, then the heads by number.
+        found[count++] =
+            (struct ranked){ (int)k, i->grid == GRID_ALL ? maps_sum(i, m) : -(double)w.head };
+    }
+    qsort(found, (size_t)count, sizeof *found, by_sum);
+    if (count > most) count = most;
+    for (int k = 0; k < count; k++) list[k] = found[k].index;
+    free(found);
+    return count;
+}
+
+void maps_next_grid(struct view *v)
+{
+    enum { MOST = MAPS_MAX / 2 };
+    struct image_view *i = &v->image;
+    const struct map *now = view_map(v);
+    const int kind = now ? kind_of(now) : -1;
+    const int64_t all = v->snapshot ? v->snapshot->layers * v->snapshot->heads : 0;
+    if (kind < 0 || !(kind_at(kind)->each & EACH_HEAD)) {
+        i->grid = GRID_OFF;
+        view_hint(v, now ? "this kind of map has no heads: k shows attention again"
+                         : "no map yet: ask about a picture first");
+        return;
+    }
+    i->grid = (i->grid + 1) % GRIDS;
+    if (i->grid == GRID_ALL && all > MOST) {
+        i->grid = GRID_OFF;
+        view_hint(v, "%lld heads are too many to show at once: g shows those of a layer",
+                  (long long)all);
+    }
+    i->filled_once = false;
+    if (i->grid == GRID_LAYER)
+        view_hint(v, "heads of layer %d: arrows choose, Enter shows; g: heads of all layers",
+                  now->layer);
+    if (i->grid == GRID_ALL)
+        view_hint(v, "heads of all layers (layer.head), the most attention to the picture first");
+}
+
+void maps_go_to(struct view *v, int index)
+{
+    struct image_view *i = &v->image;
+    if (index < 0 || (size_t)index >= i->map_count) return;
+    i->map = index;
+    i->requested = id_of(v, &i->maps[index]);
+    i->requesting = false;
 }
 
 // --- attention of tokens to a part of the picture ------------------------------------------------
@@ -374,9 +545,14 @@ void maps_take(struct view *v, const struct event_heatmap *h)
 
 void maps_failed(struct view *v, const char *why)
 {
-    v->image.requesting = v->image.boxed = false;
-    v->image.playing = false;
-    view_hint(v, "%s", why);
+    struct image_view *i = &v->image;
+    const bool asked = i->requesting || i->boxed; // by the user, not by maps_fill
+    i->requesting = i->boxed = i->playing = false;
+    if (!why) { // maps_fill requests its maps again
+        i->filled_once = false;
+        i->sinks_asked = false;
+    }
+    if (why || asked) view_hint(v, "%s", why ? why : "not computed: another line was queued");
 }
 
 static bool is_quick(const struct map *m)
@@ -388,6 +564,8 @@ void maps_forget(struct view *v)
 {
     image_drop_maps(&v->image, is_quick);
     v->image.requesting = v->image.boxed = v->image.playing = v->image.filled_once = false;
+    v->image.renews = false;
+    v->image.sinks_asked = false;
 }
 
 // --- from a part of the picture to the answer ----------------------------------------------------

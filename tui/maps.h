@@ -19,11 +19,32 @@ void maps_go(struct view *v, int token); // to the map of that token
 int maps_layer(const struct view *v, const struct map *now, int layer);
 // Returns the number of layers that have a map of this kind, shown as a strip; 0: no strip.
 int maps_layers(const struct view *v, const struct map *now);
-void maps_go_layer(struct view *v, int layer); // to the map of that layer
-// Requests the missing maps of the other layers, once for each token, head and kind.
+// Shows the map of that layer, which the worker measures if none exists yet. Returns whether the
+// shown kind of map has layers.
+bool maps_go_layer(struct view *v, int layer);
+// Requests the maps that are drawn but missing, each set once: those of the other layers or heads,
+// those that a changed setting has outdated, and the layer's sinks.
 void maps_fill(struct view *v);
+// Finds the maps of the grid, at most `most` (of each, its first tile): the mean and the heads of
+// the layer, or the heads of all layers with the most attention to the picture first. Returns their
+// number; `list` gets their indices.
+int maps_grid(const struct view *v, const struct map *now, int *list, int most);
+// Opens the next form of the grid, or closes it. Says why if the shown kind of map has no heads.
+void maps_next_grid(struct view *v);
+// Shows the map at an index of image.maps.
+void maps_go_to(struct view *v, int index);
+// Returns the sum of all tiles of a map.
+double maps_sum(const struct image_view *i, const struct map *m);
+// Returns the sinks.phi map of the tile's layer and picture; NULL: not measured yet.
+const struct map *maps_phi(const struct image_view *i, const struct map *m);
+// Returns whether the map's sinks can be left out: it has a value for each patch of one layer.
+bool maps_has_sinks(const struct map *m);
+// Notes that a setting changed: maps measured before are dropped, and the shown one is measured
+// again.
+void maps_outdate(struct view *v);
 void maps_kind(struct view *v); // to the next kind of map of the same layer and token
 void maps_take(struct view *v, const struct event_heatmap *h);
+// Ends the requests. why: the error; NULL: another line was queued, which has priority.
 void maps_failed(struct view *v, const char *why);
 // Returns the command that measures the chosen map, or the requested one; NULL: no command does.
 // free() it.

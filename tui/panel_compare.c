@@ -1,5 +1,5 @@
 // tui/panel_compare.c -- the two answers of the last /compare side by side, with a map for one
-// token of each; marks the first difference.
+// token of each; marks the first difference, and the words that the answers do not share.
 //
 // The left half shows the first answer, the right half the second: title, map, and the text around
 // the selected token. Both sides select the token with the same number.
@@ -56,7 +56,10 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
         if (y < 0) continue;
         if (here) canvas_text(c, area, 0, y, STYLE_CHANGED, c->ascii ? ">" : "\xc2\xbb");
         canvas_text_n(c, line, 0, 0, STYLE_TEXT, w.line, w.length);
-        if (differs(k)) mark_bytes(c, line, text, &w, k->common, strlen(text), STYLE_CHANGED);
+        for (size_t i = 0; i < k->differs.side[side].count; i++) {
+            const struct span s = k->differs.side[side].spans[i];
+            mark_bytes(c, line, text, &w, s.begin, s.end, STYLE_CHANGED);
+        }
         if (shown_token(k, side, &begin, &end))
             mark_bytes(c, line, text, &w, begin, end, STYLE_MATCH);
     }

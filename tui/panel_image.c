@@ -9,6 +9,7 @@
 #include "core/draw/ramp.h"
 #include "core/probes/results.h"
 #include "tui/chips.h"
+#include "tui/image_parts.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
 
@@ -72,6 +73,26 @@ static void name_map(struct buf *b, const struct map *m, enum naming naming)
     if (m->token >= 0) buf_printf(b, brief ? "t%d " : "token %d ", m->token);
 }
 
+// Returns whether a setting that affects the maps differs from the last answer's.
+static bool settings_differ(const struct view *v)
+{
+    const struct setting *row;
+    for (int i = 0; v->answered && (row = settings_row(i)); i++)
+        if (row->stale >= STALE_MEASURED && !setting_is_pattern(row) &&
+            strcmp(settings_text(v->answered, row->key), settings_text(v->settings, row->key)) != 0)
+            return true;
+    return false;
+}
+
+// After a setting has changed, the answer's own maps still show the pass that wrote it; maps that
+// the panel measures show the present settings.
+static void name_settings(struct buf *b, const struct view *v, const struct map *m)
+{
+    if (!v->stale || !maps_steps(m) || !settings_differ(v)) return;
+    if (results_live(m->name)) buf_puts(b, "(settings of the answer) ");
+    if (m->quick) buf_puts(b, "(changed settings) ");
+}
+
 // Shortens the words, then the bar; always draws both ends of the scale. Never cuts a number: "t11"
 // must not become "t1".
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
@@ -86,6 +107,7 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
     for (enum naming naming = NAME_FULL; naming <= NAME_NUMBERS; naming++) {
         buf_clear(&b);
         name_map(&b, m, naming);
+        name_settings(&b, v, m);
         if ((int)b.length + numbers + least <= line.width) break;
     }
     int bar = few_colours(c) ? EIGHT : c->mono ? BAR_LEAST : line.width - (int)b.length - numbers;
@@ -119,8 +141,8 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
 }
 
 // Adds all tiles of the map: maps that differ only in their part of the picture.
-static void add_tiles(const struct view *v, const struct image_view *i, const struct map *m,
-                      struct drawing *d)
+void image_tiles(const struct view *v, const struct image_view *i, const struct map *m,
+                 struct drawing *d)
 {
     drawing_ramp(d, view_setting(v, "screen.map"));
     for (size_t k = 0; m && k < i->map_count && d->map_count < TILES_MAX; k++) {
@@ -154,6 +176,8 @@ static void draw_words(struct canvas *c, struct area place, const struct map *m)
     }
 }
 
+// --- the picture and its map ---------------------------------------------------------------------
+
 static struct area show(const struct view *v, const struct image_view *maps, const struct map *m,
                         const struct preview *p, struct canvas *c, struct area area)
 {
@@ -166,14 +190,15 @@ static struct area show(const struct view *v, const struct image_view *maps, con
     if (m && d.picture && v->image.mode == MAP_BESIDE && area.width > 8) {
         struct area left = area, right = area;
         left.width = (area.width - GAP) / 2;
-        right.x += left.width + GAP;
-        right.width -= left.width + GAP;
+        right.x += area.width - left.width; // as wide as the picture, so as high, too
+        right.width = left.width;
         drawing_show(&d, c, left);
         area = right;
         d.bare = true;
     }
-    add_tiles(v, maps, m, &d);
-    if (!m || !m->words) return drawing_show(&d, c, area);
+    image_tiles(v, maps, m, &d);
+    if (maps == &v->image) image_mark(v, &d);
+    if (!m || !m->words) return image_show(v, &d, c, area);
     struct painter *painter = c->painter; // words need cells: no picture may replace them
     c->painter = NULL;
     const struct area place = drawing_show(&d, c, area);
@@ -211,7 +236,7 @@ static int draw_strip(struct view *v, struct canvas *c, struct area area, const 
     for (int k = 0; k < count; k++) {
         const int layer = first + k, at = maps_layer(v, m, layer), x = k * (wide + 1);
         struct drawing d = { .bare = true };
-        add_tiles(v, i, layer == m->layer ? m : at >= 0 ? &i->maps[at] : NULL, &d);
+        image_tiles(v, i, layer == m->layer ? m : at >= 0 ? &i->maps[at] : NULL, &d);
         if (d.map_count)
             drawing_show(&d, c, (struct area){ i->strip.x + x + 1, i->strip.y, wide, lines });
         canvas_printf(c, i->strip, x + 1 + (wide - 1) / 2 - (layer > 99), lines,
@@ -229,9 +254,20 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 {
     const struct map *m = view_map(v);
     const struct preview *p = view_picture(v);
+    struct image_view *i = &v->image;
     area.height -= chips_draw(v, c, area, area.height >= 18 ? 2 : area.height >= 8);
-    if (m) area.height -= draw_strip(v, c, area, m);
-    if (v->image.strip.height) maps_fill(v);
+    i->tiles.height = 0;
+    if (m && !i->grid) area.height -= draw_strip(v, c, area, m);
+    maps_fill(v);
+    if (m && i->grid) {
+        image_grid_draw(v, c, (struct area){ area.x, area.y, area.width, area.height - 1 }, m);
+        draw_legend(v, c, area, p, m);
+        return;
+    }
+    if (m && i->pointing && area.height >= 6)
+        image_cursor_draw(v, c, (struct area){ area.x, area.y + --area.height, area.width, 1 });
+    if (m && i->corrected && area.height >= 6)
+        image_sinks_draw(v, c, (struct area){ area.x, area.y + --area.height, area.width, 1 }, m);
     const struct area inner = { area.x, area.y, area.width, area.height - 1 };
     if (!(p && p->image.pixels) && !m) {
         canvas_text(c, area, 0, 0, STYLE_DIM, "no picture yet");
@@ -357,11 +393,17 @@ static void toggle_box(struct view *v, const double box[4])
                  100 * box[0], 100 * box[1], 100 * (box[2] - box[0]), 100 * (box[3] - box[1]));
 }
 
-// Hides the tokens in the selected box, else the token with the map's highest value.
+// Hides the token at the cursor, else the tokens in the selected box, else the token with the map's
+// highest value.
 static void toggle_tokens(struct view *v)
 {
+    enum { WIDTH = 1000 }; // the part of a picture that surely lies within one patch
+    const struct image_view *i = &v->image;
     const struct map *m = view_map(v);
+    const double x0 = i->point_x, y0 = i->point_y;
     int best = -1;
+    if (m && i->pointing)
+        return toggle_box(v, (const double[4]){ x0, y0, x0 + 1.0 / WIDTH, y0 + 1.0 / WIDTH });
     if (v->image.boxed) return toggle_box(v, v->image.box);
     if (!m) return hint_no_map(v);
     for (int k = 0; k < m->rows * m->cols; k++)
@@ -371,7 +413,8 @@ static void toggle_tokens(struct view *v)
     const double high = (m->area[3] - m->area[1]) / m->rows;
     // The middle of the cell: its edges touch other cells.
     const double x = m->area[0] + (best % m->cols + 0.4) * wide;
-    const double y = m->area[1] + (best / m->cols + 0.4) * high;
+    const int row = best / m->cols;
+    const double y = m->area[1] + (row + 0.4) * high;
     toggle_box(v, (const double[4]){ x, y, x + 0.2 * wide, y + 0.2 * high });
 }
 
@@ -390,6 +433,12 @@ static unsigned act(struct view *v, const char *action)
                   { "layer-down", AXIS_LAYER, -1, false },
                   { "head", AXIS_HEAD, 1, true } };
     struct image_view *i = &v->image;
+    unsigned done = PANEL_IGNORED;
+    if (i->grid && view_map(v))
+        done = image_grid_act(v, action);
+    else if (i->pointing && view_map(v))
+        done = image_cursor_act(v, action);
+    if (done != PANEL_IGNORED) return done;
     for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++)
         if (!strcmp(action, steps[k].action)) {
             step(v, steps[k].axis, steps[k].direction, steps[k].around);
@@ -407,7 +456,17 @@ static unsigned act(struct view *v, const char *action)
     else if (!strcmp(action, "hide"))
         toggle_tokens(v);
     else if (!strcmp(action, "kind"))
-        next_kind(v);
+        i->grid = GRID_OFF, next_kind(v);
+    else if (!strcmp(action, "grid"))
+        maps_next_grid(v);
+    else if (!strcmp(action, "sinks"))
+        i->corrected = !i->corrected;
+    else if (!strcmp(action, "cursor") && view_map(v)) {
+        image_cursor_set(v);
+    } else if (!strcmp(action, "cursor"))
+        hint_no_map(v);
+    else if (!strcmp(action, "show"))
+        return PANEL_DONE; // only the grid has something to choose
     else if (!strcmp(action, "ramp"))
         view_run_next(v, "screen.map", ramp_names);
     else if (!strcmp(action, "picture-back"))
@@ -442,7 +501,7 @@ static void name_box(struct view *v, const double box[4])
 // Selects the box between mouse press and release, in fractions of the picture.
 static void select_box(struct view *v, int x, int y)
 {
-    const struct image_view *i = &v->image;
+    struct image_view *i = &v->image;
     const struct area a = i->map_area;
     const int width = abs(x - i->press_x), height = abs(y - i->press_y);
     const double left = smaller(x, i->press_x) - a.x, top = smaller(y, i->press_y) - a.y;
@@ -451,10 +510,14 @@ static void select_box(struct view *v, int x, int y)
                             (top + (point ? 0.5 : 0)) / a.height,
                             (left + width + (point ? 0.5 : 1)) / a.width,
                             (top + height + (point ? 0.5 : 1)) / a.height };
-    if (i->commanding)
+    if (i->commanding) {
         name_box(v, box);
-    else
-        maps_select_box(v, box);
+        return;
+    }
+    i->pointing = point;
+    i->point_x = box[0];
+    i->point_y = box[1];
+    maps_select_box(v, box);
 }
 
 static void click(struct view *v, struct area area, int x, int y, int button)
@@ -466,6 +529,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
     if (button == 5) step(v, AXIS_TOKEN, 1, false);
     const struct area strip = i->strip;
+    if (button == 1 && image_grid_click(v, column, line)) return;
     if (button == 1 && strip.height && line >= strip.y && line < strip.y + strip.height &&
         view_map(v))
         maps_go_layer(v, i->strip_first + (column - strip.x) / i->strip_wide);

@@ -19,7 +19,7 @@ static void look_in_eight(const struct look *look, struct pen *pen)
 {
     const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));
     pen->ink = hue;
-    if (look->paper == BLACK) {
+    if (look->paper >= 0 && !colour_of(look->paper)) { // black
         pen->paper = BLACK;
         if (hue < 0) pen->ink = WHITE;
     } else if (look->paper > 0 && colour_hue(colour_of(look->paper)) < 0) {
@@ -35,7 +35,9 @@ static void look_in_eight(const struct look *look, struct pen *pen)
 
 static int number_of(int index, int colours, bool exact)
 {
-    if (index < 8 || index < (colours > PALETTE ? 8 : colours)) return index;
+    // From 16 on, a palette of 88 colours has others than one of 256.
+    const int own = colours > PALETTE ? 8 : colours < PALETTE && colours > 16 ? 16 : colours;
+    if (index < 8 || index < own) return index;
     return exact && colours > PALETTE ? (int)(CELL_RGB | colour_of(index))
                                       : colour_nearest(colour_of(index), colours);
 }
@@ -51,7 +53,7 @@ struct pen pen_of(const struct theme *theme, const struct cell *cell, int colour
     struct pen pen = { COLOUR_DEFAULT, COLOUR_DEFAULT, look->attributes };
     if (colours < 8) { // only attributes
         const bool faint = cell->style == STYLE_NOTICE || cell->style == STYLE_DIM;
-        if (look->paper > 0) pen.attributes |= LOOK_REVERSE;
+        if (look->paper > 0 && colour_of(look->paper)) pen.attributes |= LOOK_REVERSE;
         if (faint && look->ink != theme_look(theme, STYLE_TEXT)->ink) pen.attributes |= LOOK_DIM;
         return pen;
     }

@@ -215,7 +215,9 @@ void screen_show(struct screen *s)
     s->canvas.painter = s->painter;
     screen_draw(s, &s->canvas);
     atomic_store(&s->text_columns, s->view->chat.width);
-    terminal_show(s->terminal, &s->canvas, theme_find(view_setting(s->view, "screen.theme")));
+    terminal_show(s->terminal, &s->canvas,
+                  theme_on(theme_find(view_setting(s->view, "screen.theme")),
+                           terminal_background(s->terminal)));
     if (s->worker) screen_apply(s); // panels may have found that maps are missing
     s->dirty = false;
     s->drawn = clock_seconds();

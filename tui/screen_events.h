@@ -28,7 +28,7 @@ enum news_kind {
     NEWS_OPEN,     // text: the picker to open, or "tour"
     NEWS_DRAFT,    // data: struct draft, an earlier unsent line
     NEWS_MAP,      // event: a map that the screen requested
-    NEWS_NO_MAP,   // text: why the requested map cannot be computed
+    NEWS_NO_MAP,   // text: why the requested map cannot be computed; NULL: another line was queued
     NEWS_PAINTED,  // a picture is ready for the terminal
     NEWS_LEAVE,    // the worker has ended
 };

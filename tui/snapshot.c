@@ -83,6 +83,7 @@ struct snapshot *snapshot_make(const struct shell *shell)
     s->model = text_last_part(engine_model_name(e));
     s->layers = info.layers;
     s->heads = info.heads;
+    s->width = info.width;
     s->has_vision = engine_has_vision(e);
     s->counted = engine_context(shell->engine, &s->context, NULL) == 0;
     take_methods(s, e);

@@ -24,7 +24,7 @@ struct method_state {
 struct snapshot {
     char *model; // last part of the model's path; NULL: no model is loaded
     char *device, *session;
-    int64_t layers, heads;
+    int64_t layers, heads, width;
     struct method_state methods[METHODS_MAX]; // in the order of method_shown
     int method_count;
     bool has_vision;

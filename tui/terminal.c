@@ -125,6 +125,12 @@ void terminal_reply(struct terminal *t, const char *bytes, size_t length)
     if (t->colours != colours || t->true_colour != true_colour) terminal_redraw(t);
 }
 
+int64_t terminal_background(const struct terminal *t)
+{
+    const struct graphics *g = &t->placed.graphics;
+    return g->has_background ? (int64_t)g->background : -1;
+}
+
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics)
 {
     c->ascii = t->ascii;

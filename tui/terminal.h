@@ -30,6 +30,8 @@ void terminal_show(struct terminal *t, const struct canvas *c, const struct them
 void terminal_reply(struct terminal *t, const char *bytes, size_t length);
 // Returns the seconds until the next show is due even without changes; below 0: never.
 double terminal_wait(const struct terminal *t, double now);
+// Returns the terminal's background, 0xRRGGBB; -1: it has not reported it.
+int64_t terminal_background(const struct terminal *t);
 // Sets the canvas's colours, cell size and way to draw pictures (by screen.graphics).
 void terminal_prepare(const struct terminal *t, struct canvas *c, const char *graphics);
 void terminal_redraw(struct terminal *t); // the next show draws everything

@@ -1,52 +1,181 @@
 // tui/theme.c -- the themes, and the nearest colours.
 #include "tui/theme.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-// `default` has the terminal's own background, which may be black or white: its inks have a
-// contrast of at least 3.7 on both. `contrast` sets its own background.
-static const struct theme themes[] = { { "default" }, { "light" }, { "contrast" } };
+// The columns of the table. `any` is readable on black and on white: its inks have a contrast of at
+// least 3.7 on both. The others have at least 4.5 where they are meant for, except frames and the
+// curves of earlier runs. `terminal` uses the terminal's own colours 0 to 7, whose contrast depends
+// on its scheme; `contrast` sets its own background, in colours that no scheme changes.
+static const struct theme themes[] = {
+    { "default" }, { "dark" }, { "light" }, { "terminal" }, { "contrast" }
+};
+enum { ANY_BACKGROUND, DARK, LIGHT };
 
-enum { NONE = COLOUR_DEFAULT, BOLD = LOOK_BOLD, ITALIC = LOOK_ITALIC };
+enum { NONE = COLOUR_DEFAULT, BOLD = LOOK_BOLD, ITALIC = LOOK_ITALIC, FAINT = LOOK_DIM };
 enum { REVERSE = LOOK_REVERSE, UNDERLINE = LOOK_UNDERLINE };
 
 static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = {
-    [STYLE_TEXT] = { { NONE, NONE, 0 }, { NONE, NONE, 0 }, { 15, 0, 0 } },
-    [STYLE_DIM] = { { 244, NONE, 0 }, { 243, NONE, 0 }, { 15, 0, 0 } },
-    [STYLE_TITLE] = { { 32, NONE, BOLD }, { 25, NONE, BOLD }, { 14, 0, BOLD } },
-    [STYLE_USER] = { { 32, NONE, BOLD }, { 25, NONE, BOLD }, { 14, 0, BOLD } },
-    [STYLE_ANSWER] = { { NONE, NONE, 0 }, { NONE, NONE, 0 }, { 15, 0, 0 } },
-    [STYLE_CODE] = { { 130, NONE, 0 }, { 94, NONE, 0 }, { 11, 0, 0 } },
-    [STYLE_STRONG] = { { NONE, NONE, BOLD }, { NONE, NONE, BOLD }, { 15, 0, BOLD } },
-    [STYLE_EMPHASIS] = { { NONE, NONE, ITALIC }, { NONE, NONE, ITALIC }, { 15, 0, ITALIC } },
-    [STYLE_NOTICE] = { { 244, NONE, 0 }, { 243, NONE, 0 }, { 15, 0, 0 } },
-    [STYLE_ERROR] = { { 196, NONE, BOLD }, { 160, NONE, BOLD }, { 15, 1, BOLD } },
-    [STYLE_BORDER] = { { 240, NONE, 0 }, { 250, NONE, 0 }, { 15, 0, 0 } },
-    [STYLE_FOCUS] = { { 32, NONE, BOLD }, { 25, NONE, BOLD }, { 11, 0, BOLD } },
-    [STYLE_STATUS] = { { 252, 236, 0 }, { 235, 253, 0 }, { 0, 15, 0 } },
-    [STYLE_BADGE] = { { 232, 114, BOLD }, { 255, 28, BOLD }, { 0, 11, BOLD } },
-    [STYLE_SELECTED] = { { NONE, NONE, REVERSE }, { NONE, NONE, REVERSE }, { 0, 11, BOLD } },
-    [STYLE_CHANGED] = { { 130, NONE, BOLD }, { 130, NONE, BOLD }, { 11, 0, BOLD } },
-    [STYLE_STALE] = { { 166, NONE, 0 }, { 166, NONE, 0 }, { 11, 0, UNDERLINE } },
-    [STYLE_MATCH] = { { 232, 221, 0 }, { 16, 220, 0 }, { 0, 14, BOLD } },
-    [STYLE_KEY] = { { 130, NONE, BOLD }, { 130, NONE, BOLD }, { 11, 0, BOLD } },
-    [STYLE_PROMPT] = { { 28, NONE, BOLD }, { 28, NONE, BOLD }, { 10, 0, BOLD } },
-    [STYLE_CURVE1] = { { 32, NONE, 0 }, { 25, NONE, 0 }, { 14, 0, BOLD } },
-    [STYLE_CURVE2] = { { 166, NONE, 0 }, { 166, NONE, 0 }, { 11, 0, BOLD } },
-    [STYLE_CURVE3] = { { 28, NONE, 0 }, { 28, NONE, 0 }, { 10, 0, BOLD } },
-    [STYLE_CURVE4] = { { 133, NONE, 0 }, { 90, NONE, 0 }, { 13, 0, BOLD } },
-    [STYLE_GHOST] = { { 240, NONE, 0 }, { 250, NONE, 0 }, { 7, 0, 0 } },
-    [STYLE_BAR] = { { 28, NONE, 0 }, { 28, NONE, 0 }, { 11, 0, BOLD } },
+    [STYLE_TEXT] = { { NONE, NONE, 0 },
+                     { NONE, NONE, 0 },
+                     { NONE, NONE, 0 },
+                     { NONE, NONE, 0 },
+                     { 231, 16, 0 } },
+    [STYLE_DIM] = { { 244, NONE, 0 },
+                    { 247, NONE, 0 },
+                    { 243, NONE, 0 },
+                    { NONE, NONE, FAINT },
+                    { 231, 16, 0 } },
+    [STYLE_TITLE] = { { 32, NONE, BOLD },
+                      { 75, NONE, BOLD },
+                      { 25, NONE, BOLD },
+                      { 6, NONE, BOLD },
+                      { 51, 16, BOLD } },
+    [STYLE_USER] = { { 32, NONE, BOLD },
+                     { 75, NONE, BOLD },
+                     { 25, NONE, BOLD },
+                     { 6, NONE, BOLD },
+                     { 51, 16, BOLD } },
+    [STYLE_ANSWER] = { { NONE, NONE, 0 },
+                       { NONE, NONE, 0 },
+                       { NONE, NONE, 0 },
+                       { NONE, NONE, 0 },
+                       { 231, 16, 0 } },
+    [STYLE_CODE] = { { 130, NONE, 0 },
+                     { 215, NONE, 0 },
+                     { 94, NONE, 0 },
+                     { 3, NONE, 0 },
+                     { 226, 16, 0 } },
+    [STYLE_STRONG] = { { NONE, NONE, BOLD },
+                       { NONE, NONE, BOLD },
+                       { NONE, NONE, BOLD },
+                       { NONE, NONE, BOLD },
+                       { 231, 16, BOLD } },
+    [STYLE_EMPHASIS] = { { NONE, NONE, ITALIC },
+                         { NONE, NONE, ITALIC },
+                         { NONE, NONE, ITALIC },
+                         { NONE, NONE, ITALIC },
+                         { 231, 16, ITALIC } },
+    [STYLE_NOTICE] = { { 244, NONE, 0 },
+                       { 247, NONE, 0 },
+                       { 243, NONE, 0 },
+                       { NONE, NONE, FAINT },
+                       { 231, 16, 0 } },
+    [STYLE_ERROR] = { { 196, NONE, BOLD },
+                      { 203, NONE, BOLD },
+                      { 160, NONE, BOLD },
+                      { 1, NONE, BOLD },
+                      { 231, 160, BOLD } },
+    [STYLE_BORDER] = { { 240, NONE, 0 },
+                       { 240, NONE, 0 },
+                       { 250, NONE, 0 },
+                       { NONE, NONE, FAINT },
+                       { 231, 16, 0 } },
+    [STYLE_FOCUS] = { { 32, NONE, BOLD },
+                      { 75, NONE, BOLD },
+                      { 25, NONE, BOLD },
+                      { 6, NONE, BOLD },
+                      { 226, 16, BOLD } },
+    [STYLE_STATUS] = { { 252, 236, 0 },
+                       { 252, 236, 0 },
+                       { 235, 253, 0 },
+                       { NONE, NONE, REVERSE },
+                       { 16, 231, 0 } },
+    [STYLE_BADGE] = { { 232, 114, BOLD },
+                      { 232, 114, BOLD },
+                      { 231, 28, BOLD },
+                      { 0, 2, BOLD },
+                      { 16, 226, BOLD } },
+    [STYLE_SELECTED] = { { NONE, NONE, REVERSE },
+                         { NONE, NONE, REVERSE },
+                         { NONE, NONE, REVERSE },
+                         { NONE, NONE, REVERSE },
+                         { 16, 226, BOLD } },
+    [STYLE_CHANGED] = { { 130, NONE, BOLD },
+                        { 215, NONE, BOLD },
+                        { 130, NONE, BOLD },
+                        { 3, NONE, BOLD },
+                        { 226, 16, BOLD } },
+    [STYLE_STALE] = { { 166, NONE, 0 },
+                      { 209, NONE, 0 },
+                      { 130, NONE, 0 },
+                      { 3, NONE, 0 },
+                      { 226, 16, UNDERLINE } },
+    [STYLE_MATCH] = { { 232, 221, 0 },
+                      { 232, 221, 0 },
+                      { 16, 220, 0 },
+                      { 0, 3, 0 },
+                      { 16, 51, BOLD } },
+    [STYLE_KEY] = { { 130, NONE, BOLD },
+                    { 215, NONE, BOLD },
+                    { 130, NONE, BOLD },
+                    { 3, NONE, BOLD },
+                    { 226, 16, BOLD } },
+    [STYLE_PROMPT] = { { 28, NONE, BOLD },
+                       { 114, NONE, BOLD },
+                       { 28, NONE, BOLD },
+                       { 2, NONE, BOLD },
+                       { 46, 16, BOLD } },
+    [STYLE_CURVE1] = { { 32, NONE, 0 },
+                       { 75, NONE, 0 },
+                       { 25, NONE, 0 },
+                       { 6, NONE, 0 },
+                       { 51, 16, BOLD } },
+    [STYLE_CURVE2] = { { 166, NONE, 0 },
+                       { 209, NONE, 0 },
+                       { 130, NONE, 0 },
+                       { 3, NONE, 0 },
+                       { 226, 16, BOLD } },
+    [STYLE_CURVE3] = { { 28, NONE, 0 },
+                       { 114, NONE, 0 },
+                       { 28, NONE, 0 },
+                       { 2, NONE, 0 },
+                       { 46, 16, BOLD } },
+    [STYLE_CURVE4] = { { 133, NONE, 0 },
+                       { 176, NONE, 0 },
+                       { 90, NONE, 0 },
+                       { 5, NONE, 0 },
+                       { 201, 16, BOLD } },
+    [STYLE_GHOST] = { { 240, NONE, 0 },
+                      { 240, NONE, 0 },
+                      { 250, NONE, 0 },
+                      { NONE, NONE, FAINT },
+                      { 250, 16, 0 } },
+    [STYLE_BAR] = { { 28, NONE, 0 },
+                    { 71, NONE, 0 },
+                    { 28, NONE, 0 },
+                    { 2, NONE, 0 },
+                    { 226, 16, BOLD } },
 };
 
-const char *const theme_names[] = { "default", "light", "contrast", NULL };
+const char *const theme_names[] = { "default", "dark", "light", "terminal", "contrast", NULL };
 
 const struct theme *theme_find(const char *name)
 {
     for (size_t i = 0; i < sizeof themes / sizeof themes[0]; i++)
         if (!strcmp(themes[i].name, name)) return &themes[i];
     return &themes[0];
+}
+
+// Returns the relative luminance of WCAG 2, 0 to 1.
+static double luminance(uint32_t rgb)
+{
+    static const double weight[] = { 0.2126, 0.7152, 0.0722 };
+    double sum = 0;
+    for (int k = 0; k < 3; k++) {
+        const double v = (rgb >> (16 - 8 * k) & 255) / 255.0;
+        sum += weight[k] * (v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4));
+    }
+    return sum;
+}
+
+const struct theme *theme_on(const struct theme *theme, int64_t background)
+{
+    static const double middle = 0.179; // as far from white as from black
+    if (theme != &themes[ANY_BACKGROUND] || background < 0) return theme;
+    return &themes[luminance((uint32_t)background) < middle ? DARK : LIGHT];
 }
 
 const struct look *theme_look(const struct theme *theme, enum style style)

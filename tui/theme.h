@@ -3,8 +3,8 @@
 //   const struct look *look = theme_look(theme_find("light"), STYLE_NOTICE);
 //
 // A theme is a column of a table with a row per style. Colours are indices of the 256-colour
-// palette; terminals with 16 colours get the nearest, those with 8 the hue, monochrome ones only
-// the attributes (tui/pen.h).
+// palette, of which the terminal's scheme may change the first 16; terminals with 16 colours get
+// the nearest, those with 8 the hue, monochrome ones only the attributes (tui/pen.h).
 #ifndef TUI_THEME_H
 #define TUI_THEME_H
 
@@ -54,6 +54,9 @@ struct theme {
 
 extern const char *const theme_names[];           // NULL at the end
 const struct theme *theme_find(const char *name); // the first if unknown
+// Returns the theme that fits the terminal's background (0xRRGGBB; -1: unknown): `dark` or `light`
+// for the default theme, else the theme itself.
+const struct theme *theme_on(const struct theme *theme, int64_t background);
 const struct look *theme_look(const struct theme *theme, enum style style);
 
 uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours

@@ -24,6 +24,7 @@ struct view *view_new(void)
     v->chat.found = -1;
     v->image.map = -1;
     v->image.press_x = -1;
+    v->dynamics.runs = 1;
     return v;
 }
 
@@ -58,6 +59,7 @@ void view_free(struct view *v)
     if (!v) return;
     snapshot_free(v->snapshot);
     settings_free(v->settings);
+    settings_free(v->answered);
     for (size_t i = 0; i < v->chat.count; i++) entry_release(&v->chat.entries[i]);
     free(v->chat.entries);
     buf_release(&v->chat.search);
@@ -316,6 +318,8 @@ static void take_answer(struct view *v, const struct event *e)
     v->prompt_tokens = a->prompt_tokens + (int64_t)a->count;
     v->first_s = a->prefill_s + a->vision_s;
     if (a->decode_s > 0) v->rate = (double)a->count / a->decode_s;
+    settings_free(v->answered);
+    v->answered = settings_copy(v->settings);
     v->drafts = a->drafted ? (double)a->accepted / (double)a->drafted : -1;
     v->stale = false;
     if (!prefill || strcmp(a->stop, "length") != 0) {
@@ -479,7 +483,7 @@ static void take_setting(struct view *v, const struct event *e)
     // Skips a value that later keys have already changed.
     if (!v->keys_waiting) settings_set(v->settings, e->key, e->value, NULL);
     if (e->ok && row->stale >= STALE_SEEN && v->prompt_tokens) v->stale = true;
-    if (e->ok && row->stale > STALE_NOTHING) maps_forget(v);
+    if (e->ok && row->stale > STALE_NOTHING) maps_outdate(v);
 }
 
 static void take_progress(struct view *v, const struct event *e)

@@ -16,6 +16,7 @@
 #include "tui/markdown.h"
 #include "tui/screen_events.h"
 #include "tui/snapshot.h"
+#include "tui/word_diff.h"
 
 // --- the conversation ----------------------------------------------------------------------------
 
@@ -69,9 +70,13 @@ struct chat_view {
 
 // --- pictures and maps ---------------------------------------------------------------------------
 
-enum { MAPS_MAX = 4096 };
+enum { MAPS_MAX = 16384 };
 
 enum map_mode { MAP_OVER, MAP_BESIDE, MAP_ALONE, MAP_NONE, MAP_MODES };
+
+// Small maps of heads in place of the picture: those of the current layer, or those of all layers,
+// the ones with the most attention to the picture first.
+enum map_grid { GRID_OFF, GRID_LAYER, GRID_ALL, GRIDS };
 
 // Identifies a map of the last answer.
 struct map_id {
@@ -90,8 +95,21 @@ struct image_view {
     struct area map_area;        // cells of the map as drawn last
     struct area strip;           // of the small maps of layers as drawn last; height 0: none
     int strip_first, strip_wide; // first layer drawn; columns of a layer
-    struct map_id filled;        // maps of all layers that were requested last
+    struct map_id filled;        // maps of all layers or heads that were requested last
+    enum map_grid filled_grid;
     bool filled_once;
+    enum map_grid grid;
+    struct area tiles;                        // of the grid as drawn last; height 0: none
+    int tiles_first, tiles_across;            // first map drawn, counted from 0; maps of a line
+    int tile_width, tile_height, tiles_count; // with label and gap; number of all maps
+    bool corrected;                           // leaves attention sinks out of the map
+    bool sinks_asked;                         // the sinks of this layer and picture were requested
+    int sinks_layer, sinks_picture;
+    // A cursor on the map, in fractions of the picture: the middle of a patch.
+    bool pointing;
+    double point_x, point_y;
+    struct map_id outdated; // the map that was shown when a setting changed: measured again
+    bool renews;
     struct map_id requested;
     bool requesting; // the requested map is being computed
     // Attention of tokens to a box on the picture, in maps with the kind, picture, layer and head
@@ -114,6 +132,7 @@ struct image_view {
 struct compare_view {
     char *title[2], *text[2];       // NULL: no comparison yet
     size_t common;                  // length of the common prefix in bytes
+    struct word_diff differs;       // the words that the other answer does not share
     size_t *starts[2], tokens[2];   // start of each token
     struct image_view maps, coming; // maps of the tokens; maps of a comparison in progress
     int token;                      // number of the shown token
@@ -153,13 +172,19 @@ struct series {
     double *values; // [rows, columns]; NaN: not a number
 };
 
+enum { RUNS = 4 }; // tables of one name that are kept
+
 struct dynamics_view {
-    // [count]; ghosts[i]: the previous table with the name of series[i]; its name is NULL if there
-    // was none.
-    struct series *series, *ghosts;
+    struct series (*series)[RUNS]; // [count] the newest first; name NULL: no such run yet
     size_t count, shown;
-    bool no_ghost, fresh; // fresh: no table of the running command line has arrived yet
-    int unit;             // which of the table's units is drawn
+    bool fresh;       // no table of the running command line has arrived yet
+    int runs;         // number of earlier runs to draw
+    int unit;         // which of the table's units is drawn
+    bool zoomed;      // the range leaves out outliers
+    bool pointed;     // a cursor is set
+    double cursor;    // its position on the x axis
+    struct area area; // of the curves as drawn last
+    double min_x, max_x;
 };
 
 enum { JOBS_MARKED = 3 };
@@ -258,6 +283,7 @@ struct pager {
 struct view {
     struct snapshot *snapshot; // NULL until the first one arrives
     struct settings *settings; // of the snapshot, with changes reported since
+    struct settings *answered; // of the last answer, at its end; NULL: no answer yet
     struct chat_view chat;
     struct image_view image;
     struct compare_view compare;

@@ -96,6 +96,7 @@ void image_take_map(struct image_view *i, const struct event_heatmap *h)
                        .max = h->max };
     m->values = xreallocarray(NULL, count, sizeof *m->values);
     memcpy(m->values, h->values, count * sizeof *m->values);
+    for (size_t k = 0; k < count; k++) m->sum += isfinite(h->values[k]) ? (double)h->values[k] : 0;
     memcpy(m->area, h->area, sizeof m->area);
     m->tile = h->tile ? xstrdup(h->tile) : NULL;
     // Shows the map's picture, except for live maps: they arrive unrequested.
@@ -141,6 +142,7 @@ void compare_release(struct compare_view *k)
         free(k->text[i]);
         free(k->starts[i]);
     }
+    word_diff_release(&k->differs);
     image_view_release(&k->maps);
     image_view_release(&k->coming);
     *k = (struct compare_view){ 0 };
@@ -170,6 +172,7 @@ void compare_take(struct compare_view *k, const struct event_columns *c)
         for (size_t t = 0; t < k->tokens[i]; t++)
             k->starts[i][t] = c->starts[i][t] > blanks ? c->starts[i][t] - blanks : 0;
     }
+    k->differs = word_diff_of(k->text[0], k->text[1]);
     k->token = compare_first_difference(k);
 }
 
@@ -233,12 +236,9 @@ static void series_release(struct series *s)
 
 void dynamics_release(struct dynamics_view *d)
 {
-    for (size_t i = 0; i < d->count; i++) {
-        series_release(&d->series[i]);
-        series_release(&d->ghosts[i]);
-    }
+    for (size_t i = 0; i < d->count; i++)
+        for (int k = 0; k < RUNS; k++) series_release(&d->series[i][k]);
     free(d->series);
-    free(d->ghosts);
 }
 
 static struct series read_series(const struct event_table *t)
@@ -266,18 +266,16 @@ void dynamics_take(struct dynamics_view *d, const struct event_table *t)
     if (t->column_count < 2 || t->row_count < 2 || !t->numeric || !t->numeric[0]) return;
     if (!text_listed(axes, t->columns[0])) return;
     size_t at = 0;
-    while (at < d->count && strcmp(d->series[at].name, t->name) != 0) at++;
+    while (at < d->count && strcmp(d->series[at][0].name, t->name) != 0) at++;
     if (at == d->count) {
         d->series = xreallocarray(d->series, d->count + 1, sizeof *d->series);
-        d->ghosts = xreallocarray(d->ghosts, d->count + 1, sizeof *d->ghosts);
-        d->ghosts[at] = (struct series){ 0 };
-        d->count++;
-    } else {
-        series_release(&d->ghosts[at]);
-        d->ghosts[at] = d->series[at];
+        memset(d->series[d->count++], 0, sizeof *d->series);
     }
-    d->series[at] = read_series(t);
-    if (d->fresh && d->shown != at) d->unit = 0;
+    struct series *runs = d->series[at];
+    series_release(&runs[RUNS - 1]);
+    memmove(runs + 1, runs, (RUNS - 1) * sizeof *runs);
+    runs[0] = read_series(t);
+    if (d->fresh && d->shown != at) d->unit = 0, d->pointed = false;
     if (d->fresh) d->shown = at; // of several tables of one command, shows the first
     d->fresh = false;
 }

@@ -89,9 +89,7 @@ static void run_quiet(struct worker *w, const char *line)
     const bool dropped = w->count > 0; // a queued line has priority
     w->quiet_now = false;
     pthread_mutex_unlock(&w->mutex);
-    if (!ok)
-        news_post(w->queue, NEWS_NO_MAP,
-                  dropped ? "not computed: another line was queued" : err.text, NULL, NULL);
+    if (!ok) news_post(w->queue, NEWS_NO_MAP, dropped ? NULL : err.text, NULL, NULL);
 }
 
 static void run_line(struct worker *w, const char *line, bool key)

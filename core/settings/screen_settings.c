@@ -2,7 +2,7 @@
 // reads only those of the live map (core/probes/live.c) and screen.tint (core/engine/).
 #include "core/settings/settings.h"
 
-static const char *const themes[] = { "default", "light", "contrast", NULL };
+static const char *const themes[] = { "default", "dark", "light", "terminal", "contrast", NULL };
 static const char *const ramps[] = { "viridis", "cividis", "grey", NULL };
 static const char *const graphics[] = { "auto",      "kitty",  "iterm", "sixel", "sextants",
                                         "quadrants", "blocks", "ascii", "words", NULL };
@@ -22,7 +22,8 @@ const struct setting screen_settings[] = {
       .def = "default",
       .choices = themes,
       .stale = STALE_NOTHING,
-      .help = "Colour theme of the full screen.",
+      .help = "Colour theme of the full screen: default fits the terminal's background, terminal "
+              "uses the colours of its scheme, contrast draws on black.",
       .also = "dark light colours colors" },
     { .key = "screen.map",
       .type = SETTING_CHOICE,

@@ -60,17 +60,51 @@ for look in colour mono; do
     compare "map-80x24-$look"
     keys F1
     wait_for 'keys: image'
-    keys PageDown PageDown
+    keys PageDown PageDown PageDown
     wait_for 'layout: chat, workbench, maps, compare, changed' 'a note of F1 is cut'
     compare "keys-80x24-$look"
     begin 120 40 $variable
     compare "workbench-120x40-$look"
+    line '/attention --layer all'
+    wait_for 'max at token'
+    keys F3 g
+    wait_for 'mean [0-9]*%.*h0 [0-9]*%'
+    keys Right
+    wait_for 'head 0'
+    compare "heads-120x40-$look"
+    keys g
+    wait_for '0\.[0-9] [0-9]*%'
+    compare "heads-all-120x40-$look"
+    keys Escape
+    wait_gone '0\.[0-9] [0-9]*%'
+    keys c
+    wait_for 'token [0-9]* ('
+    compare "values-120x40-$look"
+    keys Escape
+    wait_gone 'token [0-9]* ('
+    keys F5 Left
+    wait_for 'layer [0-9]: [0-9.]*%'
+    compare "curves-120x40-$look"
+    keys Escape # ends the cursor
+    sleep 0.3
+    keys Escape
+    wait_gone 'Left Right: values'
     line '/set sample.max_tokens 8'
     line '/compare off | prune.score=contribution prune.layer=1 What is it?'
     wait_for 'B: prune'
     keys F12 Left
     wait_for 'token 6 (of 8'
     compare "compare-120x40-$look" 26
+    if [ $look = colour ]; then
+        keys Escape
+        wait_gone 'token 6 (of 8'
+        line '/set screen.tint entropy'
+        wait_for 'tint: entropy'
+        line 'What is it?'
+        wait_for '8 tokens,'
+        wait_for 'entropy (nats)  0 '
+        compare "tint-120x40-$look" 26
+    fi
     begin 200 60 $variable
     keys F7
     wait_for '─ jobs ─'

@@ -19,12 +19,12 @@ wait_for '^ /set sample.top_k 7 ' 'a panel key is not reported on the status lin
 shown '❯ /set sample' && fail 'a panel key writes into the conversation'
 keys Escape; sleep 0.2
 
-# Of fast key presses, all count: light, contrast, default, light.
-keys F9 F9 F9 F9
+# Of fast key presses, all count: once around all five themes, and two more.
+keys F9 F9 F9 F9 F9 F9 F9
 wait_for '^ /set screen.theme light'
 line '/get screen.theme'
 wait_for '│  screen.theme = light'
-keys F9
+keys F9 F9
 wait_for '^ /set screen.theme contrast'
 # The whole screen has one background: no cell has the terminal's.
 sleep 0.5

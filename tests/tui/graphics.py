@@ -112,7 +112,9 @@ SEQUENCE = re.compile(
 
 
 class GraphicsTerminal(Terminal):
-    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False, colours=8):
+    def __init__(self, argv, kind, env=None, size=(36, 120), cell=(10, 20), answers=True, driver=False, colours=8,
+                 background=None):
+        self.background = background  # as in the reply to OSC 11: "0000/0000/0000"
         self.kind, self.cell, self.answers = kind, cell, answers
         self.has = colours # colours in its reply: 256 or 1 << 24; 8: no reply
         self.driver = driver # the terminal driver reports the size in pixels, too
@@ -381,6 +383,7 @@ class GraphicsTerminal(Terminal):
 
     def told_colours(self, dcs=None, osc=None):
         """Answers colour queries."""
+        if osc == "11;?" and self.background: self.reply("\x1b]11;rgb:%s\x1b\\" % self.background)
         if osc == "4;255;?" and self.has >= 256: self.reply("\x1b]4;255;rgb:eeee/eeee/eeee\x1b\\")
         if dcs == "$qm" and self.has > 256 and self.paper == (1, 2, 3): self.reply("\x1bP1$r0;48:2::1:2:3m\x1b\\")
         elif dcs == "$qm" and self.has >= 256: self.reply("\x1bP1$r0;48:5:16m\x1b\\")

@@ -52,13 +52,13 @@ for kind in "kitty", "iterm", "sixel":
     check(equal(pixels, near) > 0.97, "%s: the picture's pixels: %.3f" % (kind, equal(pixels, near)))
     check((columns, lines) == (26, 13), "%s: it fills the panel's height" % kind)
 
-    # A map over the picture leaves it visible; `o` steps through the ways to show them.
+    # A map over the picture leaves its colours where the map is low; `o` steps through the ways to show them.
     t.type("What is in the picture?\r")
     t.wait_text("12 tokens")
     t.settle()
     save(t, kind + "-map")
     share = equal(t.pictures[-1][4], near)
-    check(len(t.pictures) == 1 and share < 0.5, "%s: the map lies over it: %.3f" % (kind, share))
+    check(len(t.pictures) == 1 and share < (0.75 if near else 0.5), "%s: the map lies over it: %.3f" % (kind, share))
     t.type("\x1bOR")
     t.wait_text("o: view")
     t.settle()
@@ -142,7 +142,7 @@ for kind in "kitty", "sixel":
     t.wait_text("12 x 12, mean")
     t.settle()
     save(t, kind + "-plain")
-    check(len(t.pictures) == 2 and equal(t.pictures[1][4], near) < 0.5, kind + ": plain lines: a map")
+    check(len(t.pictures) == 2 and equal(t.pictures[1][4], near) < (0.95 if near else 0.5), kind + ": plain lines: a map")
     check(equal(t.pictures[1][4], 40) > 0.5, kind + ": plain lines: the picture is visible under the map")
     t.type("/set screen.graphics ascii\r/attention\r")
     t.wait_text("'@' = ")

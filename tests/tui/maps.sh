@@ -27,6 +27,45 @@ wait_for 'layer 6 token 11'
 layer 4
 wait_for 'layer 4 token 11'
 
+# All heads of the layer at once, then those of all layers, the most attention to the picture first.
+keys g
+wait_for 'mean [0-9]*%.* h[0-5] [0-9]*%'
+keys Right
+wait_for 'layer 4 head 0 token 11'
+keys g
+wait_for 'heads of all layers'
+keys Home
+wait_for '[0-7]\.[0-5] 9[0-9]%'
+wait_for 'layer [0-7] head [0-5] token 11'
+keys Enter
+wait_gone '[0-7]\.[0-5] [0-9]*%'
+for layer in 7 6 5 4 3 2 1 0; do # back to the mean, wherever the first head was
+    ! shown "layer $layer head" || first=$layer
+done
+until shown 'layer [0-7] token 11'; do keys h; sleep 0.2; done
+layer 4
+wait_for "layer 4 token 11" "back from layer $first"
+
+# Values of patches, by keys and by a click; the sinks of the layer.
+keys c
+most=$(tmux capture-pane -p | grep -o 'layer 4 token 11  *[0-9.e-]*  *[0-9.]*' | grep -o '[0-9.]*$')
+wait_for "token [0-9]* (row [0-9]*, column [0-9]*): $most, [0-9.]*% of the map" 'the cursor begins elsewhere'
+for _ in $(seq 12); do keys Left Up; done
+wait_for 'token 0 (row 0, column 0)'
+for _ in $(seq 5); do keys Right Down; done
+wait_for 'token 65 (row 5, column 5)'
+keys n
+wait_for '[0-9] sinks* left out (phi >'
+keys n Escape
+wait_gone 'row 5, column 5'
+
+# A toggle measures the maps again: the line says whose settings they show.
+keys M-2
+wait_for '(changed settings)'
+keys M-2
+wait_for 'prune.score = off'
+wait_gone '(changed settings)'
+
 # Layers and heads change immediately; of fast key presses, all count.
 keys Up
 wait_for 'attention layer 5 token 11'
@@ -107,6 +146,22 @@ keys Escape
 wait_gone 'o: view'
 line '/attention --layer 6'
 wait_for 'attention layer 6'
+keys F3
+wait_for 'o: view'
+
+# The curves: the cursor starts at the layer of the map; Enter shows the map of its layer.
+keys Escape
+wait_gone 'o: view'
+line '/attention --layer all'
+wait_for 'layer 7: [0-9.]*% '
+keys F5 Left Left
+wait_for 'layer 5: [0-9.]*% '
+keys Enter
+wait_for 'attention layer 5 '
+keys z
+wait_for 'zoomed'
+keys z Escape # the cursor ends
+wait_gone 'zoomed'
 keys F3
 wait_for 'o: view'
 

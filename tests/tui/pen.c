@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -40,7 +41,7 @@ static void test_readable(void **state)
     static const int colours[] = { 8, 16, 88, 256 };
     for (int i = 0; theme_names[i]; i++) {
         const struct theme *theme = theme_find(theme_names[i]);
-        const double least = i == 2 ? 5 : 4; // the theme `contrast`, and the others
+        const double least = !strcmp(theme_names[i], "contrast") ? 4.5 : 4;
         for (int k = 0; k < 4; k++)
             for (int style = 0; style < STYLE_COUNT; style++) {
                 const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
@@ -53,26 +54,54 @@ static void test_readable(void **state)
     }
 }
 
-// On the terminal's own background, black or white; lines may be fainter than text.
+// On the terminal's own background; frames and earlier runs may be fainter than text.
+static void check_background(const char *name, uint32_t paper, double least)
+{
+    const struct theme *theme = theme_find(name);
+    for (int style = 0; style < STYLE_COUNT; style++) {
+        const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
+        const struct pen pen = pen_of(theme, &cell, 256, false);
+        if (style == STYLE_BORDER || style == STYLE_GHOST) continue;
+        if (pen.paper >= 0 || pen.ink < 0) {
+            assert_true(pen.paper < 0 || pen.ink >= 0);
+            continue;
+        }
+        if (contrast(colour_of(pen.ink), paper) < least)
+            fail_msg("%s, style %d: %d on %06x: %.2f", theme->name, style, pen.ink, paper,
+                     contrast(colour_of(pen.ink), paper));
+    }
+}
+
 static void test_background(void **state)
 {
-    static const uint32_t papers[] = { 0xffffff, 0 };
-    for (int i = 0; i < 2; i++) { // `default` must suit both backgrounds, `light` only white
-        const struct theme *theme = theme_find(theme_names[i]);
-        for (int style = 0; style < STYLE_COUNT; style++)
-            for (int k = 0; k < 2 - i; k++) {
-                const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
-                const struct pen pen = pen_of(theme, &cell, 256, false);
-                if (style == STYLE_BORDER || style == STYLE_GHOST) continue;
-                if (pen.paper >= 0 || pen.ink < 0) {
-                    assert_true(pen.paper < 0 || pen.ink >= 0);
-                    continue;
-                }
-                if (contrast(colour_of(pen.ink), papers[k]) < 3.7)
-                    fail_msg("%s, style %d: %d on %06x: %.1f", theme->name, style, pen.ink,
-                             papers[k], contrast(colour_of(pen.ink), papers[k]));
-            }
+    check_background("default", 0xffffff, 3.7);
+    check_background("default", 0, 3.7);
+    check_background("light", 0xffffff, 4.5);
+    check_background("dark", 0, 4.5);
+    check_background("dark", 0x1e1e1e, 4.5);
+}
+
+// Every style of `contrast` has its own ink and paper, outside the colours that schemes change.
+static void test_contrast(void **state)
+{
+    const struct theme *theme = theme_find("contrast");
+    for (int style = 0; style < STYLE_COUNT; style++) {
+        const struct look *look = theme_look(theme, (enum style)style);
+        assert_true(look->ink >= 16 && look->paper >= 16);
+        if (contrast(colour_of(look->ink), colour_of(look->paper)) < 4.5)
+            fail_msg("style %d: %d on %d", style, look->ink, look->paper);
     }
+}
+
+// The default theme follows the background that the terminal reports; the others stay.
+static void test_follows_background(void **state)
+{
+    const struct theme *theme = theme_find("default");
+    assert_string_equal(theme_on(theme, -1)->name, "default");
+    assert_string_equal(theme_on(theme, 0)->name, "dark");
+    assert_string_equal(theme_on(theme, 0x002b36)->name, "dark");
+    assert_string_equal(theme_on(theme, 0xfdf6e3)->name, "light");
+    assert_string_equal(theme_on(theme_find("contrast"), 0xffffff)->name, "contrast");
 }
 
 // With eight colours, hues stay, and greys become the terminal's default.
@@ -114,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readable), cmocka_unit_test(test_background),
+        cmocka_unit_test(test_contrast), cmocka_unit_test(test_follows_background),
         cmocka_unit_test(test_eight),    cmocka_unit_test(test_none),
         cmocka_unit_test(test_own),
     };

@@ -1,0 +1,77 @@
+// tests/tui/chart.c -- tui/chart.c: round numbers on both axes, percentages, marks, curves beyond
+// the range; the numbers of core/base/text.h.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/text.h"
+#include "tui/chart.h"
+
+static char *draw(bool percent, double max, double mark)
+{
+    static const double y[] = { 0, 0.25, 0.5, 0.75, 1 };
+    struct canvas c = { .ascii = true };
+    struct buf text = { 0 };
+    canvas_resize(&c, 7, 26);
+    const struct chart chart =
+        chart_begin_as(&c, (struct area){ 0, 0, 26, 7 }, 0, 4, 0, max, percent);
+    chart_line(&chart, STYLE_CURVE1, NULL, y, 5);
+    chart_mark(&chart, STYLE_FOCUS, mark);
+    canvas_write(&c, &text);
+    canvas_release(&c);
+    return buf_take(&text);
+}
+
+static void axes_have_round_numbers(void **state)
+{
+    char *text = draw(true, 1, 2);
+    assert_string_equal(text, "100%+          :      ****\n"
+                              "    |          :   ****\n"
+                              " 50%+          :***\n"
+                              "    |      *****\n"
+                              "    |   ****   :\n"
+                              "  0%+***       :\n"
+                              "     0    1    2    3    4\n");
+    free(text);
+}
+
+static void curves_run_along_the_edge(void **state)
+{
+    char *text = draw(false, 0.5, -1);
+    char *first = strtok(text, "\n");
+    assert_int_equal(strspn(strchr(first, '*'), "*"), strlen(strchr(first, '*')));
+    free(text);
+}
+
+static void check(double value, bool percent, const char *expected)
+{
+    char text[32];
+    text_number(text, value, percent);
+    assert_string_equal(text, expected);
+}
+
+static void numbers_have_three_digits(void **state)
+{
+    check(0.393302, true, "39.3%");
+    check(0.85, true, "85%");
+    check(0.000259, true, "0.0259%");
+    check(0.0258972, false, "0.0259");
+    check(1234.5, false, "1234");
+    check(-999.7, false, "-1000");
+    check(12345678, false, "1.23e+07");
+    check(0, false, "0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(axes_have_round_numbers),
+        cmocka_unit_test(curves_run_along_the_edge),
+        cmocka_unit_test(numbers_have_three_digits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

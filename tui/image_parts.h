@@ -1,0 +1,29 @@
+// tui/image_parts.h -- shared by the files of the picture panel: panel_image.c (picture, strip,
+// keys), image_grid.c (heads), image_cursor.c (patches), image_sinks.c (without attention sinks).
+#ifndef TUI_IMAGE_PARTS_H
+#define TUI_IMAGE_PARTS_H
+
+#include "tui/panel.h"
+
+// Adds all tiles of the map: maps that differ only in their part of the picture.
+void image_tiles(const struct view *v, const struct image_view *i, const struct map *m,
+                 struct drawing *d);
+// Draws, without attention sinks if the panel leaves them out and knows them.
+struct area image_show(const struct view *v, struct drawing *d, struct canvas *c, struct area area);
+// Writes how many sinks are left out, or why none is.
+void image_sinks_draw(const struct view *v, struct canvas *c, struct area line,
+                      const struct map *m);
+
+// The grid shows the maps of heads; `now` is the chosen one.
+void image_grid_draw(struct view *v, struct canvas *c, struct area area, const struct map *now);
+unsigned image_grid_act(struct view *v, const char *action);
+// Chooses the map at a column and line of the screen; false: no grid is there.
+bool image_grid_click(struct view *v, int column, int line);
+
+// The cursor on patches: set it to the highest value, frame its patch, write its values.
+void image_cursor_set(struct view *v);
+unsigned image_cursor_act(struct view *v, const char *action);
+void image_mark(const struct view *v, struct drawing *d);
+void image_cursor_draw(const struct view *v, struct canvas *c, struct area line);
+
+#endif

@@ -1,0 +1,94 @@
+// tui/image_sinks.c -- the maps of the picture panel without attention sinks: patches whose phi
+// (core/methods/sinks.h) exceeds sinks.tau have no value, and the scale fits the others.
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/methods/sinks.h"
+#include "tui/image_parts.h"
+#include "tui/maps.h"
+
+// Returns whether the map is shown without its sinks, which are known.
+static bool is_corrected(const struct view *v, const struct map *m)
+{
+    return v->image.corrected && v->snapshot && maps_has_sinks(m) && maps_phi(&v->image, m);
+}
+
+// Makes a copy of the map without the patches whose phi exceeds sinks.tau; the caller frees its
+// values. Returns their number.
+static int without_sinks(const struct view *v, const struct map *m, struct map *copy)
+{
+    const int count = m->rows * m->cols;
+    const struct map *phi = maps_phi(&v->image, m);
+    const double tau = sinks_tau(v->settings, v->snapshot->width);
+    int sinks = 0;
+    *copy = *m;
+    copy->values = xreallocarray(NULL, (size_t)count, sizeof *copy->values);
+    copy->min = INFINITY;
+    copy->max = -INFINITY;
+    for (int i = 0; i < count; i++) {
+        const bool sink = (double)phi->values[i] > tau;
+        copy->values[i] = sink ? NAN : m->values[i];
+        sinks += sink;
+        if (!isfinite(copy->values[i])) continue;
+        copy->min = fminf(copy->min, m->values[i]);
+        copy->max = fmaxf(copy->max, m->values[i]);
+    }
+    if (copy->min > copy->max) copy->min = copy->max = 0;
+    return sinks;
+}
+
+// Replaces the maps of the drawing by copies without sinks, with one scale; returns the number of
+// sinks. release_copies frees the copies.
+static int correct(const struct view *v, struct drawing *d, struct map *copies)
+{
+    float min = INFINITY, max = -INFINITY;
+    int sinks = 0;
+    for (int k = 0; k < d->map_count; k++) {
+        sinks += without_sinks(v, d->maps[k], &copies[k]);
+        min = fminf(min, copies[k].min);
+        max = fmaxf(max, copies[k].max);
+    }
+    for (int k = 0; k < d->map_count; k++) {
+        copies[k].min = min;
+        copies[k].max = max;
+        d->maps[k] = &copies[k];
+    }
+    return sinks;
+}
+
+static void release_copies(struct map *copies, int count)
+{
+    for (int k = 0; k < count; k++) free(copies[k].values);
+}
+
+struct area image_show(const struct view *v, struct drawing *d, struct canvas *c, struct area area)
+{
+    struct map copies[TILES_MAX];
+    bool known = d->map_count > 0;
+    for (int k = 0; k < d->map_count; k++) known &= is_corrected(v, d->maps[k]);
+    if (!known) return drawing_show(d, c, area);
+    correct(v, d, copies);
+    const struct area place = drawing_show(d, c, area); // copies what the painter needs
+    release_copies(copies, d->map_count);
+    return place;
+}
+
+// Says how many sinks are left out, or why none is.
+void image_sinks_draw(const struct view *v, struct canvas *c, struct area line, const struct map *m)
+{
+    struct drawing d = { 0 };
+    struct map copies[TILES_MAX];
+    bool known = true;
+    image_tiles(v, &v->image, m, &d);
+    for (int k = 0; k < d.map_count; k++) known &= is_corrected(v, d.maps[k]);
+    if (!maps_has_sinks(m)) {
+        canvas_text(c, line, 0, 0, STYLE_DIM, "this kind of map has no sinks to leave out");
+    } else if (!known) {
+        canvas_printf(c, line, 0, 0, STYLE_DIM, "measuring the sinks of layer %d ...", m->layer);
+    } else {
+        const int sinks = correct(v, &d, copies);
+        release_copies(copies, d.map_count);
+        canvas_printf(c, line, 0, 0, STYLE_CHANGED, "%d sink%s left out (phi > %.3g)", sinks,
+                      sinks == 1 ? "" : "s", sinks_tau(v->settings, v->snapshot->width));
+    }
+}
