@@ -149,16 +149,19 @@ static void experts_are_chosen_and_added_up(void **state)
 {
     for (int i = 0; i < 3; i++) {
         const enum dtype dtype = (enum dtype)i;
-        check_experts(&(struct mixture){ 48, 8, 24, 48, 3, 1, 1, true, false, dtype, false });
-        check_experts(&(struct mixture){ 1040, 12, 16, 0, 4, 4, 2, false, false, dtype, false });
-        check_experts(&(struct mixture){ 40, 9, 8, 8, 9, 3, 3, true, false, dtype, false });
         check_experts(
-            &(struct mixture){ 33 * 8, 16, 1032, 40, 2, 8, 3, true, false, dtype, false });
-        check_experts(&(struct mixture){ 48, 8, 24, 48, 5, 1, 1, true, true, dtype, false });
-        check_experts(&(struct mixture){ 48, 8, 24, 0, 3, 4, 3, true, true, dtype, false });
-        check_experts(&(struct mixture){ 50, 8, 6, 0, 3, 1, 1, true, false, dtype, false });
-        check_experts(&(struct mixture){ 48, 16, 24, 0, 8, 1, 1, true, false, dtype, true });
-        check_experts(&(struct mixture){ 48, 12, 16, 0, 4, 1, 1, false, false, dtype, true });
+            &(struct mixture){ 48, 8, 24, 48, 3, 1, 1, true, false, dtype, false, false });
+        check_experts(
+            &(struct mixture){ 1040, 12, 16, 0, 4, 4, 2, false, false, dtype, false, false });
+        check_experts(&(struct mixture){ 40, 9, 8, 8, 9, 3, 3, true, false, dtype, false, false });
+        check_experts(
+            &(struct mixture){ 33 * 8, 16, 1032, 40, 2, 8, 3, true, false, dtype, false, false });
+        check_experts(&(struct mixture){ 48, 8, 24, 48, 5, 1, 1, true, true, dtype, false, false });
+        check_experts(&(struct mixture){ 48, 8, 24, 0, 3, 4, 3, true, true, dtype, false, false });
+        check_experts(&(struct mixture){ 50, 8, 6, 0, 3, 1, 1, true, false, dtype, false, false });
+        check_experts(&(struct mixture){ 48, 16, 24, 0, 8, 1, 1, true, false, dtype, true, false });
+        check_experts(
+            &(struct mixture){ 48, 12, 16, 0, 4, 1, 1, false, false, dtype, true, false });
         check_experts(&(struct mixture){ 48, 12, 16, 40, 4, 1, 1, true, false, dtype, true, true });
     }
 }
