@@ -335,10 +335,10 @@ static const struct gguf_name kimi_block[] = {
     { "ffn_up", "mlp.fc0", PLAIN }, { "ffn_down", "mlp.fc1", PLAIN }, { 0 },
 };
 
-// --- GLM-4.1V, 4.5V and GLM-OCR
-// ---------------------------------------------------------------------------
+// --- GLM-4.1V, GLM-4.5V and GLM-OCR --------------------------------------------------------------
 
 // Reads widths from tensors: the metadata is misleading, like the config (core/model/vision_glm.c).
+// inner: the tensor with one row per "intermediate_size".
 static void read_glm_shared(struct encoder_config *e, const char *inner)
 {
     const struct safetensor *fc = gguf_find(e->c.file, "mm.model.fc.weight");

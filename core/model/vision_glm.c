@@ -15,7 +15,7 @@
 
 // --- config and weights --------------------------------------------------------------------------
 
-// out, bias: defaults.
+// Reads the keys that both kinds have; out, bias: defaults.
 static int read_shared(struct vision_config *v, const struct vision_sizes *usual, int64_t out,
                        bool bias, const cJSON *json, struct err *err)
 {

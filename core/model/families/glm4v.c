@@ -2,10 +2,9 @@
 // encoder of native resolution, a gated merger, a GLM-4 decoder, dense or with experts.
 //
 // The dense decoder (GLM-4.1V, GLM-4.6V-Flash) has four norms per layer, gate and up in one matrix,
-// and multimodal rotary positions that pair adjacent elements in the first half of each head; in
-// GLM-OCR, in the whole head. The
-// one with experts (GLM-4.5V, GLM-4.6V) is glm4_moe.c's with multimodal positions; its pairs are a
-// quarter of a head apart.
+// and multimodal rotary positions that pair adjacent elements in the first half of each head.
+// GLM-OCR's has no biases and rotates whole heads. The one with experts (GLM-4.5V, GLM-4.6V) is
+// glm4_moe.c's with multimodal positions; its pairs are a quarter of a head apart.
 #include <stdio.h>
 #include <string.h>
 
