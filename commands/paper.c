@@ -230,12 +230,24 @@ static int open_folder(const struct paper_plan *p, struct err *err)
     return check_results(p, err);
 }
 
+// Like places_installed, but relative if the file is in the current folder, as the plan's other
+// paths are: a report must not name this machine's folders.
+static char *installed(const char *name, const char *file)
+{
+    char *path = places_installed(name, file), *here = getcwd(NULL, 0);
+    const size_t n = here ? strlen(here) : 0;
+    if (path && n && !strncmp(path, here, n) && path[n] == '/')
+        memmove(path, path + n + 1, strlen(path + n + 1) + 1);
+    free(here);
+    return path;
+}
+
 // Returns the line that joins the demo's encoder and SmolLM2 in OUT/joined. NULL if one of them is
 // missing, or if the table's demo trains models.
 static char *make_small(const struct paper_plan *p, struct err *err)
 {
-    char *encoder = places_installed("demo/model", "config.json");
-    char *decoder = places_installed("build", "smollm2.gguf");
+    char *encoder = installed("demo/model", "config.json");
+    char *decoder = installed("build", "smollm2.gguf");
     char *lines = NULL;
     if (!p->table->small && strstr(p->table->demo, "/train "))
         err_set(err, "%s %s trains models, which --small does not: use --demo", p->paper->name,
@@ -254,7 +266,7 @@ static char *make_small(const struct paper_plan *p, struct err *err)
 // Adds a line that loads the demo's adapter after each line that loads `model`.
 static char *with_adapter(char *commands, const char *model)
 {
-    char *folder = places_installed("demo/seeing/adapter", "adapter_config.json");
+    char *folder = installed("demo/seeing/adapter", "adapter_config.json");
     char *load = xasprintf("/load %s\n", model);
     struct buf b = { 0 };
     for (const char *p = commands; *p; p++) {
@@ -351,8 +363,8 @@ static int expand(struct paper_plan *p, struct err *err)
     const char *data1 = strsep(&rest, ","), *data2 = strsep(&rest, ","), *data3 = rest;
     char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : PAPER_DEMO_LIMIT));
     char *steps = xasprintf("%lld", (long long)(a->steps ? a->steps : PAPER_DEMO_STEPS));
-    char *texts = places_installed("demo/seeing", "choices.jsonl");
-    char *demo = a->demo && !a->model ? places_installed("demo/model", "config.json") : NULL;
+    char *texts = installed("demo/seeing", "choices.jsonl");
+    char *demo = a->demo && !a->model ? installed("demo/model", "config.json") : NULL;
     const char *model = joined ? joined : a->model ? a->model : demo;
     char *start = a->demo    ? xasprintf("%s/start", p->out)
                   : a->model ? xstrndup(a->model, strcspn(a->model, ","))

@@ -75,6 +75,8 @@ set own has pictures, but the model is text-only
 set own: cannot open '$work/gone/no.jpg': No such file or directory"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
 same "training runs" "$(costs)" "blank 16 default-1 48 text-1 48"
+lines "/paper norm-alignment table4 --demo --steps 3 --out $work/dry16 --dry"
+same "the demo model's folder, relative" "$(grep -c "^/load demo/model$" "$work/dry16/norm-alignment-table4/plan.vlmsh")" 1
 lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/dry8 --dry"
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
 # A third file that chooses the rates: an evaluation set.
