@@ -191,7 +191,7 @@ enum { JOBS_MARKED = 3 };
 
 // The jobs whose curves the screen shows (tui/watcher.h).
 struct jobs_wanted {
-    int64_t job;                 // all its curves, and its results; 0: the latest job's
+    int64_t job;                 // its curves and results; 0: the latest job's
     int64_t marked[JOBS_MARKED]; // only their losses; 0: none
 };
 
@@ -206,7 +206,7 @@ struct jobs_news {
     size_t count;
     double *memory;           // [count] bytes of the job's process on this machine; 0: unknown
     int64_t job;              // whose curves and results follow; 0: none
-    struct job_curve *curves; // all curves of `job`, then the losses of marked jobs
+    struct job_curve *curves; // of `job`, then the losses of marked jobs
     size_t curve_count;
     struct job_result *results;
     size_t result_count;

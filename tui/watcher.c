@@ -41,14 +41,23 @@ struct watcher {
 
 // --- jobs ----------------------------------------------------------------------------------------
 
-// Reads a job's curves: all, or only the loss.
+enum { CURVES_MAX = 16 };
+
+// Returns whether the screen draws the series. Those of single layers ("grad_mean.layers.0...") are
+// too many to read every second; /plot draws them.
+static bool is_drawn(const char *series)
+{
+    return !strchr(series, '.') || !strncmp(series, "validation_", 11);
+}
+
+// Reads a job's curves: those of the whole model, or only the loss.
 static void read_curves(struct store *s, struct jobs_news *n, int64_t job, bool all)
 {
     struct names names = { 0 };
     store_series(s, job, &names, NULL);
-    for (size_t i = 0; i < names.count; i++) {
+    for (size_t i = 0; i < names.count && n->curve_count < CURVES_MAX; i++) {
         struct job_curve c = { .job = job };
-        if (!all && strcmp(names.list[i], "loss") != 0) continue;
+        if (!is_drawn(names.list[i]) || (!all && strcmp(names.list[i], "loss") != 0)) continue;
         if (store_curve(s, job, names.list[i], &c.curve, NULL) < 0) continue;
         c.name = xstrdup(names.list[i]);
         n->curves = xreallocarray(n->curves, n->curve_count + 1, sizeof *n->curves);
