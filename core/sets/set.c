@@ -204,9 +204,10 @@ static void take_references(struct sample *s, const struct set_record *r)
     const bool lost = suite_find(s->suite) == SUITE_VLMEVALKIT && text && python_is_missing(text) &&
                       !metric_find(s->metric)->loses;
     if (!list && text && *text) add_reference(s, lost ? "nan" : text);
-    // The wrong answer that prior knowledge suggests (VLMs are biased).
+    // For VLMs are biased, the second reference is the wrong answer that prior knowledge suggests.
     const char *bias = set_text_of(r->json, "expected_bias", "");
-    if (s->reference_count == 1 && *bias) add_reference(s, bias);
+    const bool biased = metric_find(s->metric) == &metric_biased_lmms_eval;
+    if (biased && s->reference_count == 1 && *bias) add_reference(s, bias);
     if (!s->reference_count && r->faults) s->unanswered = xstrdup(r->faults);
     cJSON_Delete(parsed);
 }
