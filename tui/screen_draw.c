@@ -168,6 +168,16 @@ static void draw_hint(const struct screen *s, struct canvas *c, int bottom, bool
     }
 }
 
+// Removes a part of the hints, which two spaces separate.
+static void remove_part(char *hints, const char *part)
+{
+    char *at = strstr(hints, part);
+    if (!at) return;
+    const char *behind = at + strlen(part);
+    behind += strspn(behind, " ");
+    memmove(at, behind, strlen(behind) + 1);
+}
+
 void screen_draw(struct screen *s, struct canvas *c)
 {
     struct placed_panel placed[PANEL_COUNT];
@@ -182,8 +192,7 @@ void screen_draw(struct screen *s, struct canvas *c)
     for (int i = 0; i < count && panels.height; i++) draw_panel(s, c, &placed[i], count == 1);
 
     char *ways = keys_hints(s->keys, "all");
-    char *picture = is_text_only(s->view) ? strstr(ways, "  Ctrl-O picture") : NULL;
-    if (picture) memmove(picture, picture + 16, strlen(picture + 16) + 1);
+    if (is_text_only(s->view)) remove_part(ways, "Ctrl-O picture");
     char *page = keys_hints(s->keys, "pager");
     char *label = status_prompt(s->view, typed_open(&s->typed));
     if (bottom >= 0) status_draw(s->view, c, (struct area){ 0, bottom, c->columns, 1 }, ways);
