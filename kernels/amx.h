@@ -93,8 +93,8 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
 }
 
 // Returns how many groups of about equal size to split `count` items into, with at most `most`
-// items each: a multiple of the number of threads, because otherwise one thread would compute the
-// last group while others wait.
+// items each: `count`, or a multiple of the number of threads, because otherwise one thread would
+// compute the last group while others wait.
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {

@@ -18,7 +18,8 @@ struct call {
     float *y;
     const float *q;
     const void *k, *v;
-    enum dtype dtype;            // of k and v: f32, or bf16 in the forward kernel
+    // Of k, and of v (except as attention_packed says): f32, or bf16 in the forward kernel.
+    enum dtype dtype;
     const int32_t *first, *last; // [tokens] or NULL
     float scale;
     float *probs;                          // [heads, tokens, keys] or NULL

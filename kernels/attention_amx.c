@@ -123,8 +123,8 @@ static size_t tiles_at(struct tiles *t, const struct call *c, const struct packe
 
 // --- packing -------------------------------------------------------------------------------------
 
-// Prefetches one row of a head into the L2 cache. Rows are a page or more apart, so the hardware
-// does not prefetch them.
+// Prefetches one row of a head into the L2 cache. The rows of a head may be a page or more apart;
+// then the hardware does not prefetch them.
 VEC_INLINE void prefetch(const void *row, size_t size)
 {
     enum { LINE = 64 };

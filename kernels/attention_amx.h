@@ -11,8 +11,8 @@
 // no y and no probabilities.
 struct attention_packed {
     struct amx_rows to;     // [tokens, heads * value_width]
-    enum dtype values;      // f32 or bf16
-    const float *cos, *sin; // [tokens, width / 2]: rotate queries and f32 keys; NULL: no rotation
+    enum dtype values;      // of v: f32 or bf16
+    const float *cos, *sin; // [tokens, width / 2]: rotate q and k (f32); NULL: no rotation
     bool adjacent;          // rotary pair j is elements 2j and 2j + 1
 };
 

@@ -327,7 +327,8 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 
 // --- the call ------------------------------------------------------------------------------------
 
-// True for bf16 rows whose 16-byte pieces do not cross heads and that 32-bit offsets can address.
+// True for bf16 heads of at most WIDEST_MMA elements whose 16-byte pieces do not cross heads and
+// which 32-bit offsets can address.
 bool attention_mma_ready(const struct attention_call *c)
 {
     return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 &&

@@ -6,11 +6,12 @@
 // registers: the scores of 16 rows by 16 keys, rounded, already have the layout of the left operand
 // of the product with the values (kernels/mma_cuda.h).
 //
-// q, k, v are first rounded to bf16, [heads, rows, WIDE]: columns past the head's width and rows
-// past the last are 0, so tiles are read whole and without bounds checks. Before rounding, q is
-// multiplied by scale log2 e, and probabilities are powers of two: 2^(q k) = e^(score). Keys and
-// values that a cache holds as bf16 are read in place, [rows, heads, d], if 16-byte pieces do not
-// cross rows (d is a multiple of 8); then bounds are checked.
+// k and v, and in the backward pass q and dy, are first rounded to bf16, [heads, rows, WIDE]:
+// columns past the head's width and rows past the last are 0, so tiles are read whole and without
+// bounds checks. In the forward pass a block rounds its own q. Before rounding, q is multiplied by
+// scale log2 e, and probabilities are powers of two: 2^(q k) = e^(score). Keys and values that a
+// cache holds as bf16 are read in place in the forward pass, [rows, heads, d], if 16-byte pieces do
+// not cross heads (d is a multiple of 8); then bounds are checked.
 //
 // Heads of models have 64, 72, 80, 96 or 128 elements: WIDE is the smallest of 64, 80, 96 and 128
 // that fits.

@@ -19,7 +19,8 @@
 
 // Precision of matrix products. MATMUL_F32: computes in f32 with widened weights. MATMUL_BF16: if
 // the device multiplies bf16, operands are rounded to bf16 and sums are f32; otherwise it equals
-// MATMUL_F32. In the forward pass a GPU does not convert f16 weights: it rounds the other operand
+// MATMUL_F32. Forward products of up to few_rows rows are computed in f32 in both modes. In the
+// forward pass a GPU does not convert f16 weights: it rounds the other operand
 // to f16, clamped to +-65504, even between the products of a fused form (kernels/fused.h).
 enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 
@@ -54,7 +55,7 @@ struct delta_grads {
 
 // Memory usage of a device with separate memory.
 struct device_memory {
-    // Free and total bytes of the current GPU. Both 0: the query failed, failure() says why.
+    // Free and total bytes of the current GPU. Both 0: the query failed.
     void (*sizes)(size_t *unused, size_t *total);
     // Bytes that this process has allocated on all GPUs; sets *most to the peak.
     size_t (*held)(size_t *most);
@@ -63,11 +64,11 @@ struct device_memory {
 // A queue of asynchronous downloads.
 struct copies {
     // Queues a copy of the bytes to host memory that the device owns; it runs after the ops issued
-    // so far. False: the queue is full until copies are taken, or the copy is larger than the
-    // queue.
+    // so far. False: nothing was queued: the queue is full until copies are taken, or it cannot
+    // take this copy.
     bool (*download)(const void *device, size_t bytes);
     // Waits for the oldest copy in the queue, removes it and returns it; valid until the next
-    // download. NULL: the copy failed (failure() says why).
+    // download. NULL: the queue is empty, or the copy failed (failure() says why).
     const void *(*take)(void);
 };
 
@@ -116,9 +117,11 @@ struct backend {
     // Largest number of rows in a pass for which each row has the same bits as in a pass of one
     // row. NULL: 1.
     int64_t (*few_rows)(void);
-    // One line that describes the device: "cpu, avx512 + bf16, 2 threads". The text stays valid.
+    // One line that describes the device: "cpu (avx512 + bf16, 2 threads)"; valid until the next
+    // call.
     const char *(*describe)(void);
-    // Bytes of scratch memory that the ops have allocated on this thread.
+    // Bytes of scratch memory that the ops have allocated: on a CPU, on this thread; on a GPU, on
+    // all GPUs of the device.
     size_t (*scratch)(void);
     // Optional features; NULL: not supported.
     const struct device_memory *memory;              // separate memory
@@ -131,12 +134,12 @@ struct backend {
     int (*rows_products)(const struct rows_products *p); // several products; same bits as the ops
     // Rotates elements first.. of each head of x[n,H,d] in place, from adjacent pairs to split
     // layout (first elements of all pairs, then second ones), with the same bits as the ops
-    // put_columns and rope.
+    // put_columns and rope. Returns FUSED_NOT for more than 512 pairs.
     int (*rope_tail)(struct tensor *x, int64_t first, const struct tensor *cos,
                      const struct tensor *sin);
     const struct recorder *recorder; // recording and replay of ops
     const struct gpus *gpus;         // several GPUs
-    // Reason for the last failure of an op on this thread.
+    // Reason for the last failure of an op: on a CPU, on this thread; on a GPU, on any thread.
     const char *(*failure)(void);
 #define OP(name, arguments) int(*name) arguments;
 #include "kernels/ops.h"
@@ -176,7 +179,8 @@ static inline int64_t backend_many_rows(const struct backend *b)
     return products < attention ? attention : products;
 }
 
-// The CPU device. The first call selects the best instruction set that the processor supports.
+// The CPU device, with the best instruction set that the processor supports, or with the supported
+// one that the environment variable VLMSH_ISA names.
 const struct backend *backend_cpu(void);
 // The device that can access the data of t in place: b, or the CPU if t is in host memory.
 static inline const struct backend *backend_of(const struct backend *b, const struct tensor *t)
@@ -184,7 +188,8 @@ static inline const struct backend *backend_of(const struct backend *b, const st
     return b->own_memory && t->on_host ? backend_cpu() : b;
 }
 // The CPU device restricted to one instruction set ("base", "avx2", "avx512", "amx"), for tests and
-// benchmarks. NULL if the processor (or, for amx, the system) does not support it.
+// benchmarks. NULL if the processor (or, for amx, the system) does not support it, or if this
+// program was built without it.
 const struct backend *backend_cpu_isa(const char *isa);
 // Name of instruction set i of those that this program was built with; NULL past the end.
 const char *backend_isa_name(int i);

@@ -19,7 +19,8 @@ int KERNEL(blend_rows)(struct tensor *y, const struct tensor *x, const struct te
     return 0;
 }
 
-// Columns per thread. A thread adds all rows of its columns, so equal indices are safe.
+// Columns that a thread handles at a time. It adds all rows of these columns, so equal indices are
+// safe.
 enum { COLUMNS = 512 };
 
 int KERNEL(blend_rows_backward)(struct tensor *dx, const struct tensor *dy,

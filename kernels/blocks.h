@@ -3,8 +3,8 @@
 //
 // Layouts follow ggml-common.h of ggml; values follow quants.py of ggml's Python package `gguf`,
 // whose results are in tests/goldens/blocks. Blocks have even addresses. Products scale * q are
-// exact in f32 (11 bits of d, at most 7 bits of a group's scale, at most 7 bits of q), so a fused
-// and an unfused subtraction give the same bits.
+// exact in f32 (11 bits of d; a group's scale and q together have at most 12 bits), so a fused and
+// an unfused subtraction give the same bits.
 #ifndef KERNELS_BLOCKS_H
 #define KERNELS_BLOCKS_H
 
@@ -53,7 +53,7 @@ struct block_q2_k {
 };
 
 struct block_q3_k {
-    uint8_t high[32]; // bit i of byte j: third bit of element 32 i + j, inverted
+    uint8_t high[32]; // bit i of byte j: third bit of element 32 i + j
     uint8_t q[64];    // as in q2_k
     uint8_t scales[12];
     uint16_t d;
@@ -93,7 +93,7 @@ static const int8_t block_levels[16] = { -127, -104, -83, -65, -49, -35, -22, -1
 // size.
 void blocks_unpack(float *to, const void *blocks, enum dtype dtype, int64_t n);
 
-// Quantises to q8_0, q4_k or q6_k (blocks_can_pack) and searches for the least error.
+// Quantises n elements to q8_0, q4_k or q6_k (blocks_can_pack); n is a multiple of the block size.
 // BLOCKS_PACKING is the version of the algorithm: increase it when the bits change.
 enum { BLOCKS_PACKING = 2 };
 bool blocks_can_pack(enum dtype dtype);

@@ -1,16 +1,16 @@
 // kernels/blocks_dot_avx2.h -- dot products with a run of weights, computed in integers (AVX2;
 // kernels/blocks_dot.h).
 //
-// x becomes 16-bit integers times a scale per group, with an error of at most 2^-16 of the group's
-// largest element (1/256 of the error of bf16). The integer sums are exact; only the later f32 sums
-// round.
+// x becomes 16-bit integers times a scale per group, with an error of up to about 2^-16 of the
+// group's largest element (1/256 of the error of bf16). The integer sums are exact; only the later
+// f32 sums round.
 //
 // For bytes q up to 63, an integer is split into two signed bytes; VPMADDUBSW multiplies them by q
-// and adds two products to a sum of 16 bits. The sum saturates at 32767: eight products fit for q
-// up to 31 (31 * 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256 or 1
-// and widens them to 32 bits. Only elements of one group may be added, so 128 elements, four per
-// lane, are transposed into a quad of four vectors in which each lane belongs to one group. If byte
-// c encodes 0, c times the sum of x is subtracted from the integers.
+// and adds pairs of products to sums of 16 bits. A sum saturates at 32767: it holds eight products
+// for q up to 31 (31 * 128 each), four for q up to 63. VPMADDWD then multiplies these sums by 256
+// or 1 and widens them to 32 bits. Only elements of one group may be added, so 128 elements are
+// transposed into a quad: four vectors in which each 32-bit lane belongs to one group. If byte c
+// encodes 0, c times the sum of x is subtracted from the integers.
 //
 // Signed bytes (Q8_0, levels) are widened to 16 bits and need VPMADDWD only.
 #ifndef KERNELS_BLOCKS_DOT_AVX2_H
@@ -43,7 +43,7 @@ VEC_INLINE struct quad quad_transposed(__m256i a, __m256i b, __m256i c, __m256i 
                             _mm256_unpackhi_epi64(high, high2) } };
 }
 
-// Loads four vectors of 32 bytes, `apart` bytes apart.
+// Loads four vectors of 32 bytes, `apart` bytes apart, and transposes them.
 VEC_INLINE struct quad quad_at(const void *bytes, int apart)
 {
     const char *at = bytes;
@@ -212,7 +212,7 @@ static void x_prepare_run(struct x_run *to, const float *x, int64_t n, enum dtyp
 VEC_INLINE void ready_as(struct block_run *to, const char *run, const enum dtype dtype)
 {
     run_groups(to->scale, to->offset, run, dtype);
-    // Reads everything before the first store, because the compiler must assume that a store
+    // Reads both quads before the first store, because the compiler must assume that a store
     // changes the run.
     const struct quad q[] = { run_quad(run, 0, dtype), run_quad(run, 1, dtype) };
 #pragma GCC unroll 8

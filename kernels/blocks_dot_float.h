@@ -3,7 +3,7 @@
 //
 // x is stored in the order in which the bytes of lanes become floats. The 4 bytes of a lane are
 // masked, not shifted: float(lane & 0xff00) is 256 q, and its x was divided by 256. Halves of bytes
-// (Q4_K) are masked in place: float(lane & 0xf000) is 4096 q. Only the byte that contains the
+// (Q4_K) are masked in place: float(lane & 0xf000) is 4096 q. Only an element that contains the
 // lane's sign bit is shifted down.
 #ifndef KERNELS_BLOCKS_DOT_FLOAT_H
 #define KERNELS_BLOCKS_DOT_FLOAT_H
@@ -12,7 +12,7 @@
 
 // A run of a row of x.
 struct x_run {
-    _Alignas(64) float x[RUN]; // vectors b = 0..3 of each unit
+    _Alignas(64) float x[RUN]; // for each unit, vectors b = 0..3: elements for byte b of its lanes
     float sum[16];             // of the groups; the last eight are 0 if groups have 32 elements
 };
 

@@ -45,7 +45,8 @@ static void x_put(struct x_run *to, __m512i n, int i, int size, bool crossed)
     }
 }
 
-// Prepares a group. `most` keeps the sum of eight products of the integers with bytes below 2^31.
+// Prepares a group. `most` keeps a sum of eight products, each of an integer and a byte minus the
+// byte that encodes 0, below 2^31.
 static void x_prepare_group(struct x_run *to, const float *in, int g, enum dtype dtype)
 {
     const int size = block_group(dtype), most = (1 << (block_centre(dtype) == 128 ? 21 : 22)) - 1;

@@ -9,9 +9,10 @@
 
 #include "kernels/blocks_vec.h"
 
-// An element of group g is scale[scale_lane(g)] * q + offset_sign * offset[offset_lane(g)].
+// An element of group g is scale[scale_lane(g)] * q + offset_sign * offset[offset_lane(g)]; if the
+// dtype has no minima, it is scale[scale_lane(g)] * (q - block_centre).
 struct factors {
-    __m512 scale, offset; // offset is unused if the dtype has no minima
+    __m512 scale, offset;
 };
 
 VEC_INLINE bool two_halves(const enum dtype dtype)
@@ -87,7 +88,8 @@ VEC_INLINE __m512 factors_q6_k(const char *block)
                       _mm_cvtsi32_si128(b->d), _mm512_setzero_si512());
 }
 
-// Loads 16 floats that were stored 8 at a time, because a single load would stall on both stores.
+// Loads 16 floats that were stored 8 at a time, in two loads: a single one would stall on both
+// stores.
 VEC_INLINE __m512 vector_of_16(const float *of)
 {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(of)), _mm256_loadu_ps(of + 8),

@@ -1,17 +1,17 @@
 // kernels/blocks_pack.c -- quantises weights to blocks: searches for the scales and integers with
 // the least error.
 //
-// A group's elements x become s q - m. For given integers, least squares gives the best s (and m);
-// for given s (and m), rounding gives the best integers. The search alternates between the two from
-// several starts and keeps the best try. Errors of large weights count more, because they change a
-// product more.
+// In q4_k and q6_k, a group's elements x become s q - m. For given integers, least squares gives
+// the best s (and m); for given s (and m), rounding gives the best integers. The search alternates
+// between the two from several starts and keeps the best try. Errors of large weights count more,
+// because they change a product more. q8_0 has its own search (pack_q8_0).
 #include <math.h>
 #include <string.h>
 
 #include "kernels/blocks.h"
 
-// Sums use LANES partial sums for vectorisation. The file is compiled for any CPU and again for
-// AVX2, without FMA, so all CPUs produce the same bits.
+// Sums use LANES partial sums for vectorisation. pack is compiled for any CPU and again for AVX2,
+// without FMA, so all CPUs produce the same bits.
 enum { BLOCK = 256, LANES = 8, STARTS = 8, ROUNDS = 3, Q8_TRIES = 28, Q4_ROUNDS = 3 };
 
 static float quotient(float a, float b)
@@ -168,8 +168,8 @@ static struct line fit_line(const float *x, int most)
 
 // --- blocks --------------------------------------------------------------------------------------
 
-// The error of 32 roundings varies with the scale: takes the best of Q8_TRIES scales, the first of
-// which maps the largest element to 127.
+// The error of 32 roundings varies with the scale: takes the best of Q8_TRIES scales. All errors
+// have the same weight. The first scale maps the largest element to 127.
 static void pack_q8_0(struct block_q8_0 *b, const float *x)
 {
     static const float same[32] = { [0 ... 31] = 1 };

@@ -26,7 +26,7 @@ VEC_INLINE bool block_has_min(const enum dtype dtype)
            dtype == DTYPE_Q4_K || dtype == DTYPE_Q5_K;
 }
 
-// The byte that encodes 0.
+// The byte that encodes 0; 0 for dtypes with minima.
 VEC_INLINE float block_centre(const enum dtype dtype)
 {
     switch (dtype) {
@@ -175,7 +175,8 @@ VEC_INLINE vb32 bytes_levels(vb32 index)
     return index ^ 128;
 }
 
-// The stored integers of 32 elements: part `part` of a block of 256, or a block of 32.
+// The stored integers of 32 elements (for q8_0 plus 128): part `part` of a block of 256, or a block
+// of 32.
 VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype)
 {
     const struct block_q8_0 *q8_0 = (const void *)block;
@@ -213,7 +214,7 @@ VEC_INLINE vb32 block_stored(const char *block, int part, const enum dtype dtype
     }
 }
 
-// The 32 elements of a run from element 32 * part on.
+// The bytes of the run's 32 elements from element 32 * part on.
 VEC_INLINE vb32 run_part(const char *run, int part, const enum dtype dtype)
 {
     const struct dtype_form form = dtype_form(dtype);
@@ -241,13 +242,14 @@ VEC_INLINE vu run_unit(const char *run, int u, const enum dtype dtype)
 #endif
 }
 
-// An unpacked run.
+// An unpacked run. blocks_run and each run_ready (kernels/blocks_dot_*.h) have their own layouts.
 struct block_run {
     _Alignas(64) uint8_t q[RUN];
-    float scale[16], offset[16]; // the last eight are 0 if groups have 32 elements
+    float scale[16], offset[16];
 };
 
-// Unpacks a run (kernels/blocks_widen.c).
+// Unpacks a run (kernels/blocks_widen.c): q in order; if groups have 32 elements, the last eight
+// scales and offsets are 0.
 void KERNEL(blocks_run)(struct block_run *to, const char *from, enum dtype dtype);
 
 // Returns a whole run: `run` itself or, if the row ends before RUN elements, a copy in `rest`

@@ -156,7 +156,7 @@ static bool has_avx512(void)
 
 static bool may_use_tiles;
 
-// Requests the tile registers from Linux; some kernels and virtual machines refuse.
+// Requests the tile registers from Linux, which may refuse, as in some virtual machines.
 static void request_tiles(void)
 {
 #if defined(SYS_arch_prctl)

@@ -21,7 +21,7 @@ static struct gpu {
     size_t scratch_size;
     bool early; // kernels may begin before the previous kernel has ended
     bool bulk;  // kernels may use bulk copies (kernels/bulk_cuda.h)
-    bool fresh; // no kernel has been launched since the stream began to wait for another stream
+    bool fresh; // no LAUNCH_EARLY since the stream began to wait for another stream
 } gpus[CUDA_GPUS_MOST];
 
 static struct {
@@ -65,7 +65,7 @@ cudaStream_t cuda_stream(void)
     return here()->stream;
 }
 
-// False for the first kernel after waiting for another stream, because an early start needs a
+// False for the first LAUNCH_EARLY after waiting for another stream, because an early start needs a
 // preceding kernel.
 bool cuda_early(void)
 {

@@ -3,7 +3,7 @@
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
 // the GPU's one stream and returns at once; the order of the stream makes uploads, downloads and
-// other ops wait for these kernels. Only copies to host memory (offload.cu) run concurrently. Data
+// other ops wait for these kernels. Only the copies of offload.cu run concurrently. Data
 // that the host itself reads and writes lies in host memory (core/graph/arena.h); code above
 // kernels/ touches device memory only by upload, download and ops (backend->own_memory).
 //
@@ -75,7 +75,8 @@ bool cuda_unrecordable(const char *what);
 // Multiprocessors of the GPU.
 int cuda_processors(void);
 
-// True if a kernel can start before the previous kernel has ended (LAUNCH_EARLY).
+// True if the next kernel may start before the previous kernel has ended; called once per
+// LAUNCH_EARLY.
 bool cuda_early(void);
 
 // True if products of few rows are computed by few_rows_ring.cu where it can

@@ -28,8 +28,8 @@ static inline bool cuda_multiplies_rounded(int64_t n, const struct tensor *w, in
 }
 
 enum { CUDA_GPUS_MOST = 16 };
-// Scratch of products: bytes for cuBLASLt on each GPU; and number of weight elements converted to
-// f32 at a time if w has another dtype (MATMUL_F32).
+// Scratch of products: bytes for cuBLASLt on each GPU; and number of weight elements widened at a
+// time: to f32 with MATMUL_F32, from blocks to bf16 with MATMUL_BF16.
 enum { CUDA_WORKSPACE = 32 << 20, CUDA_WIDENED = 1 << 24 };
 
 // Description of a GPU, queried without starting anything on it.

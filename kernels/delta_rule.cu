@@ -160,7 +160,7 @@ static __device__ void load_row(float *q, float *k, const struct prepared t, con
     __syncthreads();
 }
 
-// The elements of a thread's column in S^T k.
+// The element of the thread's column in S^T k.
 static __device__ float column_dot(const float *S, const float *k, int part)
 {
     float sum = 0;
@@ -169,7 +169,7 @@ static __device__ float column_dot(const float *S, const float *k, int part)
     return column_sum(sum);
 }
 
-// chunks: NULL, or where the states before rows 0, CHUNK, 2 CHUNK .. go.
+// Unless it is NULL, `chunks` receives the states before rows 0, CHUNK, 2 CHUNK ..
 static __global__ void __launch_bounds__(THREADS)
     delta_kernel(float *y, const float *x, struct prepared t, const float *before, float *after,
                  float *chunks, struct delta_sizes s)
@@ -213,11 +213,11 @@ int delta_rule_cuda(struct tensor *y, const struct delta_inputs *p, const struct
 
 // --- backward ------------------------------------------------------------------------------------
 
-// Sums over the columns of one block: the gradients of its unit query and key [2*dk], of alpha and
-// of beta, for each row: [blocks, N, 2*dk + 2].
+// Scratch of the backward pass. `sums` [blocks, N, 2*dk + 2]: for each block and row, the gradients
+// of the unit query and key [2*dk], of alpha and of beta, summed over the block's columns.
 struct partial {
-    float *sums, *states; // states: of the rows of a chunk, [CHUNK, Hv, dk, dv]
-    const float *chunks;
+    float *sums, *states; // states: before the rows of a chunk, [CHUNK, Hv, dk, dv]
+    const float *chunks;  // states before each chunk
 };
 
 // Adds over the block's columns: thread (column, part) gives x for element part + SPLIT * r.

@@ -5,11 +5,11 @@
 //                         each = (silu(gate) * up) Wd^T [n,D]
 //   then rows of y:       y[i] += weight * each, over the experts of row i in ascending order
 //
-// An expert's rows (about fifty) stay in the thread's L2 cache from the first product to the last,
-// and threads never wait for each other in between. With AMX, a piece is one call
-// (kernels/gated_rows.c), rows are rounded to bf16 once for all experts, and stores to `each`
-// bypass the caches. Results are bit-identical to the ops gather_rows, matmul, swiglu, matmul and
-// add_weighted_rows, expert by expert.
+// A piece's rows stay in the thread's L2 cache from the first product to the last, and threads
+// never wait for each other in between. If gated_rows_fit accepts a piece (AMX, bf16), it is one
+// call (kernels/gated_rows.c), rows are rounded to bf16 once for all experts, and stores to `each`
+// may bypass the caches. Results are bit-identical to the ops gather_rows, matmul, swiglu, matmul
+// and add_weighted_rows, expert by expert.
 #include "kernels/expert_rows.h"
 
 #include <omp.h>

@@ -23,7 +23,7 @@ struct expert_rows {
     const struct tensor *x, *weights; // [N,D] [N*K]
     const struct fused_gated *expert; // [experts]; no biases
     const int32_t *rows, *slots;      // [N*K] rows, sorted by expert; index in `weights` of each
-    const int32_t *entries;           // [N,K] for each row, its indices in `rows`, ascending
+    const int32_t *entries;           // [N,K] for each row, its K indices into `rows`, ascending
     const struct expert_piece *piece; // the pieces cover `rows`
     int64_t pieces;
     float *each;    // [N*K,D] scratch

@@ -24,8 +24,8 @@ int fused_multiply_back(void *y, enum dtype dtype, const uint16_t *dy, const str
 int fused_add_few(const struct tensor *y, const float *x, const struct fused_linear *w,
                   const struct fused_after *after, float *product);
 
-// Bytes of scratch for the gradient at the norm, [n,width], and its stats, including the alignment
-// of each part.
+// Bytes of scratch for the gradient of a norm's result, [n,width], and for the norm's stats,
+// including the alignment of each part.
 static inline size_t fused_norm_back_scratch(int64_t n, int64_t width)
 {
     return (size_t)(n * width) * sizeof(float) + (size_t)n * sizeof(struct row_stats) + 1024;

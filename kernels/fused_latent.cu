@@ -1,5 +1,6 @@
 // kernels/fused_latent.cu -- latent attention of a few rows to the latents in the cache (fused.h),
-// row by row. Each row takes five kernels, or six if queries are compressed:
+// row by row. Each row takes five kernels, one more if queries are compressed, and one more if the
+// output is normed:
 //
 //   products of h: queries, the new latent and the rest of its key -> queries for latents (Wk q of
 //   each head); the normed latent and the rotated rest are stored in their row of the cache ->

@@ -38,7 +38,7 @@ struct waiting {
 
 // Memory of a thread.
 struct worker {
-    float *rows; // [16,D]
+    float *rows; // [16,D] normed rows
     float *sums; // sums over the pieces of K so far
     struct waiting waiting;
     struct direct_rest rest;

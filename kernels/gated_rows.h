@@ -38,7 +38,7 @@ int KERNEL(gated_rows)(const struct gated_rows *p);
 
 // Computes struct fused_ffn for many rows, if it has neither `saved_gate` nor `after.gain`. If
 // `gain` is set, y must be h. If `gain` is NULL, y must be another tensor, which becomes FFN(h),
-// without norm and residual. Returns FUSED_NOT for other calls.
+// without norm and residual. Returns FUSED_NOT for other calls, and if gated_rows_fit is false.
 int KERNEL(ffn_rows)(const struct fused_ffn *p);
 
 #endif

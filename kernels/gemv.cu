@@ -1,9 +1,10 @@
 // kernels/gemv.cu -- products of few rows of any width and alignment, including those that
-// few_rows.cu rejects; reads each weight once, in place.
+// few_rows.cu rejects; reads weights in place, once for 8, 4, 2 or 1 rows of x (7 rows: 4 + 2 + 1).
 //
 // A warp computes one weight row at a time; its lanes read 16 consecutive bytes each, or eight
-// elements of blocks, and multiply them by the same columns of every row of x (which stay in the L1
-// cache). The order of the sums depends on K alone.
+// elements of blocks, and multiply them by the same columns of these rows of x (which stay in the
+// L1 cache). If x or the rows of w are not aligned to 16 bytes, a lane reads single elements. The
+// order of the sums depends on K, the dtype and this alignment, not on the number of rows.
 #include "kernels/matmul_cuda.h"
 #include "kernels/reader_cuda.h"
 

@@ -7,7 +7,7 @@
 
 #include "kernels/vec.h"
 
-// Row r of head: [d+1] = delta, log sigma_q^2.
+// Row r of `head` [count,d+1] holds delta [d] and log sigma_q^2.
 struct rows {
     int64_t count, heads, dim;
     const float *head;

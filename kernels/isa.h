@@ -1,13 +1,14 @@
 // kernels/isa.h -- the CPU kernels are plain C, compiled once per instruction set.
 //
-// The Makefile compiles every kernels/NAME.c four times: -DISA=base (any x86-64 or other CPU),
-// -DISA=avx2 (AVX2, FMA, F16C), -DISA=avx512 (AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (avx512 plus
-// AVX512-BF16 and AMX-BF16). A kernel is defined as
+// The Makefile compiles kernels/NAME.c four times: -DISA=base (any x86-64 or other CPU), -DISA=avx2
+// (AVX2, FMA, F16C), -DISA=avx512 (avx2 plus AVX-512 F/BW/DQ/VL/VNNI), -DISA=amx (avx512 plus
+// AVX512-BF16 and AMX-BF16); for CPUs that are not x86-64, only as base. Files without KERNEL
+// (cpu.c, blocks.c, blocks_pack.c) are compiled once. A kernel is defined as
 //
 //   int KERNEL(rmsnorm)(struct tensor *y, ...)
 //
-// and becomes rmsnorm_base, rmsnorm_avx2, ..; cpu.c collects the four tables and picks one at run
-// time, so that one binary is fast on each machine.
+// and becomes rmsnorm_base, rmsnorm_avx2, ..; cpu.c has a table for each instruction set and picks
+// one at run time, so that one binary is fast on each machine.
 #ifndef KERNELS_ISA_H
 #define KERNELS_ISA_H
 

@@ -6,13 +6,13 @@
 //   each thread computes a group of panels (of TILE_COLS weight rows); for every piece and panel:
 //     widen the weights to f32 and transpose them into a panel that stays in the L1 and L2 caches
 //     multiply the panel by every tile of x and add the sums to y
-// A row of y has the same bits for any number of rows.
+// With many rows, the bits of a row of y do not depend on the number of rows.
 //
 // With AVX512-BF16 and MATMUL_BF16, pairs of bf16 (elements 2i and 2i+1 along K) replace floats in
 // the packed x and in the panels, and one instruction adds both products of a pair. A panel is then
 // multiplied so fast that, with only about fifty rows (as experts have), waiting for the next
-// weights took a third of the time; so the next weights are prefetched. (With AMX:
-// kernels/matmul_amx.c, and for fewer rows kernels/matmul_amx_direct.c.)
+// weights would take a third of the time; so the next weights are prefetched. (With AMX:
+// kernels/matmul_amx.c, and for most bf16 weights kernels/matmul_amx_direct.c.)
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_few.h"
 #include "kernels/tile.h"
@@ -109,12 +109,12 @@ static void pack_x(const struct product *p, const float *x)
             pack_piece(p, x, t, k, p->k - k < INNER ? p->k - k : INNER);
 }
 
-// The destination of one tile's sums, columns 0..cols of y: the first piece of K overwrites y, the
-// other pieces add to it.
+// The destination of one tile's sums, columns 0..cols of y. With `first` they overwrite y, else
+// they are added.
 struct target {
     float *y;
     int64_t ld, cols, inner;
-    const float *bias; // bias of column 0; added with the first piece
+    const float *bias; // from column 0 on, added with `first`; or NULL
     bool first;
     // Weights to prefetch: `prefetch_rows` rows, `prefetch_bytes` bytes of each row per step along
     // K.
@@ -309,7 +309,8 @@ static void fill_panel(float *panel, const struct product *p, const struct panel
         panel_rows(panel, p, at->m, at->cols, at->k, at->inner);
 }
 
-// Prefetches the tile's share of the weights of panel `next`.
+// Lets the tile prefetch its share of the weights of panel `next`, unless these are transposed or
+// in blocks.
 static void prefetch_share(struct target *t, const struct product *p, const struct panel *next,
                            int64_t tile)
 {

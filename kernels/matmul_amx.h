@@ -75,14 +75,14 @@ struct amx_product {
 int KERNEL(matmul_tiles)(const struct amx_product *p);
 
 // Computes the same bits, but reads weights directly from memory (kernels/matmul_amx_direct.c).
-// Works for products that matmul_is_direct accepts: their weights are bf16 [M,K], and M is a
-// multiple of 16.
+// Works for products that matmul_is_direct accepts: neither operand is transposed, weights are bf16
+// [M,K], and M is a multiple of 16 and at least 128.
 bool KERNEL(matmul_is_direct)(const struct amx_product *p);
 int KERNEL(matmul_direct)(const struct amx_product *p);
 
-// True if stores should bypass the caches: the caches of `threads` threads cannot hold y, and the
-// stores fill whole cache lines. A product with weight rows of 1152 elements is a seventh faster if
-// the lines of y are not read before they are written.
+// True if stores should bypass the caches: the caches of `threads` threads cannot hold y, nothing
+// is added to y, and the stores fill whole cache lines. A product with weight rows of 1152 elements
+// is a seventh faster if the lines of y are not read before they are written.
 bool KERNEL(goes_past_caches)(const struct amx_product *p, int64_t threads);
 
 #endif

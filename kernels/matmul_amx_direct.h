@@ -9,7 +9,7 @@
 //
 //   struct direct_x x = direct_plan(rows, k);
 //   x.data = ... direct_bytes(&x) ...
-//   direct_pack(&x, tile, &source);             // for each of x.tiles
+//   direct_pack(&x, tile, &source, 16 * tile);  // for each of x.tiles
 //   struct direct_part p = { .w = .., .v = .., .x = direct_tile(&x, tile, step), .. };
 //   direct_multiply(sums, &p, &ahead, &rest, 2, 2); // 32 rows of weights by 32 of x
 #ifndef KERNELS_MATMUL_AMX_DIRECT_H
@@ -113,7 +113,7 @@ static inline __attribute__((unused)) void direct_finish(struct direct_rest *r)
 // tiles of x. Tiles 0 and 1 of the sums belong to w, 2 and 3 to v. `tail`: weights of one more
 // step, as two tiles (w, v); or NULL.
 struct direct_part {
-    const char *w, *v; // v NULL: none
+    const char *w, *v; // v is not read if direct_multiply's `high` is 1
     size_t row_bytes;
     const char *tail;
     const char *x;
@@ -182,7 +182,7 @@ VEC_INLINE void direct_sums(float *sums, const struct direct_part *p,
     amx_sums_store(sums, 2 * DIRECT_SUMS, DIRECT_SUMS, high, wide);
 }
 
-// `high`: 2, or 1 without v.
+// `high`: 2, or 1 to multiply w alone.
 static inline __attribute__((unused)) void direct_multiply(float *sums, const struct direct_part *p,
                                                            const struct direct_prefetch *ahead,
                                                            struct direct_rest *rest, int64_t high,

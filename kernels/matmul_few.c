@@ -23,7 +23,7 @@
 
 enum {
     STEP = 2 * VEC,  // elements along K per step
-    AHEAD = 2048,    // bytes of a stream to prefetch
+    AHEAD = 2048,    // bytes from the weights being read to those being prefetched
     BAND = 64 * 1024 // bytes of weights per band, over all streams
 };
 
@@ -38,12 +38,12 @@ enum { NEAR = 2 };
 // As many streams as fit in registers: 2 sums per element of y, and 2 vectors per stream.
 #define STREAMS_PLAIN(rows) \
     (VEC == 16 ? ((rows) <= 2 ? 4 : (rows) <= 6 ? 2 : 1) : (rows) == 1 ? 4 : 1)
-// Weights in blocks use four streams, with 1 sum per element of y, which the L1 cache holds while
-// other sums are computed.
+// Weights in blocks use four streams, with 1 sum per element of y: the L1 cache holds the sums that
+// do not fit in registers.
 enum { BLOCK_STREAMS = 4 };
 #define STREAMS(rows, dtype) (dtype_in_blocks(dtype) ? BLOCK_STREAMS : STREAMS_PLAIN(rows))
 
-// Loads the weights of one step as two vectors, in the order of order_x.
+// Loads the weights of one step as two vectors: bf16 in the order of order_x, others in order.
 VEC_INLINE void load_step(const char *w, int64_t k, vf *a, vf *b, const enum dtype dtype)
 {
     if (dtype == DTYPE_BF16) {

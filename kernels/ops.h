@@ -2,7 +2,7 @@
 //
 // This file is a list, not a header of declarations: define OP(name, (arguments)) and include it,
 // like backend.h (one slot per op) and the table of each device. An op NAME is written in NAME.c
-// for the CPU (forward and backward side by side) and NAME.cu for CUDA.
+// for the CPU and in NAME.cu for CUDA, or in the file of a related op.
 //
 // Contract of every op:
 //  - the caller has checked shapes and dtypes (core/ops/ does) and allocated the outputs;
@@ -16,8 +16,8 @@
 // dimension, P keys, C channels.
 // clang-format off
 
-// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). If N is 1, the weights are read in their
-// stored dtype.
+// y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). If N is at most few_rows (kernels/backend.h),
+// the weights are read in their stored dtype.
 OP(matmul, (struct tensor *y, const struct tensor *x, const struct tensor *w,
             const struct tensor *bias, enum matmul_mode mode))
 // y[N,D] = table[V,D] at rows ids[N] (i32, checked by the caller: in 0..V-1).
@@ -45,9 +45,9 @@ OP(swiglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up
 OP(geglu, (struct tensor *y, const struct tensor *gate, const struct tensor *up))
 // y = x * sigmoid(gate), elementwise; y may be x.
 OP(sigmoid_gate, (struct tensor *y, const struct tensor *x, const struct tensor *gate))
-// y[N,C] = silu(z), z[i,c] = sum over k of w[c,k] x[i-K+1+k,c]: a filter w[C,K] of K taps for each
-// channel of x[N,C]. before[K-1,C] holds the rows before x (NULL: zeros); `after` (NULL: not needed)
-// receives the last K-1 rows of `before` and x, and may be `before`; N may be 0.
+// y[N,C] = silu(z), z[i,c] = sum over k of w[c,k] x[i-K+1+k,c]: a filter w[C,K] (f32) of at most 64
+// taps for each channel of x[N,C]. before[K-1,C] holds the rows before x (NULL: zeros); `after`
+// (NULL: not needed) receives the last K-1 rows of `before` and x, and may be `before`; N may be 0.
 OP(causal_conv, (struct tensor *y, const struct tensor *x, const struct tensor *w,
                  const struct tensor *before, struct tensor *after))
 // The gated delta rule. A row of p->x holds the queries [Hk,dk] and keys [Hk,dk], then the values
@@ -157,10 +157,10 @@ OP(geglu_backward, (struct tensor *dgate, struct tensor *dup, const struct tenso
                     const struct tensor *gate, const struct tensor *up))
 OP(sigmoid_gate_backward, (struct tensor *dx, struct tensor *dgate, const struct tensor *dy,
                            const struct tensor *x, const struct tensor *gate))
-// Of a call without `before` and `after`.
+// For calls without `before` and `after`.
 OP(causal_conv_backward, (struct tensor *dx, struct tensor *dw, const struct tensor *dy,
                           const struct tensor *x, const struct tensor *w))
-// Of a call without `before` and `after`.
+// For calls without `before` and `after`.
 OP(delta_rule_backward, (const struct delta_grads *d, const struct tensor *dy,
                          const struct delta_inputs *p))
 OP(gelu_backward, (struct tensor *dx, const struct tensor *dy, const struct tensor *x,

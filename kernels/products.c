@@ -87,8 +87,8 @@ static int run(const struct packed_product *p)
     return KERNEL(matmul_tiles)(&product);
 }
 
-// Sets partial tiles to 0. Their padding must be finite, because it is multiplied by weights of 0,
-// and 0 times infinity is NaN.
+// Sets partial tiles to 0. Padding along K must be finite, because the next product multiplies it
+// by weights of 0, and 0 times infinity is NaN.
 static void clear_ends(const struct amx_rows *to)
 {
     const int64_t tiles = amx_row_tiles(to->rows), whole = to->k / AMX_STEP * AMX_STEP;

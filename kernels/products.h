@@ -12,7 +12,7 @@
 // Elements are rounded where the ops round them: when a bf16 product reads them. So the results
 // have the same bits as those of the ops, with two exceptions: scaled sums (PRODUCT_ADDED) are
 // rounded once; GELU and SwiGLU are computed with an error of up to 2e-4 of their value (a tenth of
-// bf16's step) before they are rounded to bf16.
+// bf16's rounding error), or 2e-5 for the exact GELU below -4.5, before they are rounded to bf16.
 #ifndef KERNELS_PRODUCTS_H
 #define KERNELS_PRODUCTS_H
 
@@ -53,7 +53,7 @@ struct packed_product {
 // Attention whose result is rounded and packed for the product that reads it.
 struct packed_attention {
     const struct tensor *q, *k, *v;   // [N,heads,d]: q f32, k and v f32 or bf16
-    const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and f32 k first; NULL: no rotation
+    const struct tensor *cos, *sin;   // f32 [N,d/2]: rotate q and k, both f32, first; NULL: do not
     bool adjacent;                    // rotates elements 2j and 2j+1 of a head, not j and j + d/2
     const struct tensor *first, *end; // i32 [N]: row i sees keys first[i]..end[i]-1; NULL: all
     float scale;

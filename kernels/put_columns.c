@@ -27,8 +27,7 @@ int KERNEL(put_columns)(struct tensor *y, int64_t to, const struct tensor *x, st
     return 0;
 }
 
-// A thread handles whole rows of x, so it alone sums the rows of dy that come from the same row of
-// x.
+// A thread handles whole rows of dx, so it alone sums all rows of dy that belong to one of them.
 int KERNEL(put_columns_backward)(struct tensor *dx, struct columns from, const struct tensor *dy,
                                  int64_t to)
 {

@@ -5,14 +5,16 @@
 //
 //   if (backend->rows_products) status = backend->rows_products(&(struct rows_products){ ... });
 //
-// The bits equal those of the ops rmsnorm and matmul (in bf16).
+// The bits equal those of the ops rmsnorm and matmul (in bf16). Returns 0, -1 with failure() set,
+// or FUSED_NOT (kernels/fused.h): for up to few_rows rows, more than 128 products, or a weight that
+// is not bf16 or whose M is no multiple of 16.
 #ifndef KERNELS_ROWS_PRODUCTS_H
 #define KERNELS_ROWS_PRODUCTS_H
 
 #include "kernels/fused.h"
 
 struct rows_product {
-    const struct tensor *w, *bias; // [M,K], M a multiple of 16; [M] or NULL
+    const struct tensor *w, *bias; // [M,K]; [M] or NULL
     float *y;                      // row i begins at y + i * step
     int64_t step;                  // elements from one row to the next; at least M
 };

@@ -18,7 +18,8 @@ enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 // A lane may hold a pair of bf16, the first in its lower half. One instruction multiplies two pairs
 // elementwise and adds both products to a sum.
 
-// True if this CPU multiplies pairs; otherwise vf_to_pairs and vf_add_pairs must not be called.
+// True if this CPU multiplies pairs; otherwise vf_to_pairs, vf_pair and vf_add_pairs must not be
+// called.
 static inline __attribute__((unused)) bool vec_has_pairs(void)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -28,8 +29,7 @@ static inline __attribute__((unused)) bool vec_has_pairs(void)
 #endif
 }
 
-// Rounds x to the nearest bf16, ties to even; subnormal numbers become 0, because products of pairs
-// treat them as 0.
+// Rounds x to the nearest bf16, ties to even; the instruction turns subnormal numbers into 0.
 VEC_INLINE vh vf_to_pairs(vf x)
 {
 #if VEC_BYTES == 64 && !defined(__clang__)
@@ -208,8 +208,9 @@ VEC_INLINE void vec_split_bf16(vf v, vf *even, vf *odd)
     *odd = (vf)((vu)v & 0xffff0000u);
 }
 
-// panel[inner][TILE_COLS] = elements from..from+inner of `rows` <= TILE_COLS rows of w, `row_bytes`
-// apart, as f32; missing rows are 0. Pairs of bf16 are transposed together and then split.
+// panel[inner][TILE_COLS] = elements from..from+inner of the first TILE_COLS of `rows` rows of w,
+// `row_bytes` apart, as f32; missing rows are 0. Pairs of bf16 are transposed together and then
+// split.
 VEC_INLINE void panel_pack_as(float *panel, const char *w, size_t row_bytes, int64_t rows,
                               int64_t from, int64_t inner, enum dtype dtype)
 {
