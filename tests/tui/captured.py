@@ -77,6 +77,8 @@ def capture(lines):
     texts = ["".join(c for c, _, _ in line) for line in screen]
     volatile = [bool(re.match(" (llava-1.5|llama-3.2|model) cpu ", t)) for t in texts]
     texts = [re.sub(r" *\d+/\d+(?= +│)", " #/#", t) for t in texts] # how many items a list has
+    # Times of a comparison.
+    texts = [re.sub(r"(?<= decode s)[^│]*", lambda m: "#" * len(m.group()), t) for t in texts]
     print("\n".join(" llava-1.5 cpu" if v else re.sub(r"\b\d+\.\d s\b", "#.# s", t)
                     for t, v in zip(texts, volatile)).rstrip("\n"))
     print("-- attributes")
