@@ -1,5 +1,5 @@
 // kernels/bulk_cuda.h -- bulk copies from global to shared memory, and the mbarriers at which they
-// complete, for code that is compiled for sm_90 or newer (cuda_bulk() of kernels/cuda.h).
+// complete, for code that is compiled for sm_90 or newer (cuda_ring() of kernels/cuda.h).
 //
 //   bulk_barrier_init(b, count)    one thread; bulk_barriers_ready() and __syncthreads() follow
 //   bulk_expect(b, bytes)          arrives, and announces the bytes that copies will bring
