@@ -3,8 +3,8 @@
 //
 // The inputs are rounded to bf16 in advance, as the kernel would round them (q times scale log2 e),
 // so both devices have the same scores and probabilities. The remaining difference comes from
-// rounding probabilities and their gradients before they are multiplied by values, keys and
-// queries: half a unit of 2^-8 of each.
+// rounding probabilities and their gradients, by at most 2^-8 of each, before they are multiplied
+// by values, keys and queries.
 #include "tests/cuda/pair.h"
 #include "tests/cuda/sight.h"
 
@@ -244,7 +244,7 @@ static void check_unseen(struct shape s, enum sight sight, bool bf16, enum matmu
     pairs_release();
 }
 
-// Keys that a row does not see cannot affect it, even if they are infinite or NaN.
+// Keys and values that a row does not see cannot affect it, even if they are infinite or NaN.
 static void unseen(void **state)
 {
     static const struct shape shapes[] = {

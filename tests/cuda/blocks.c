@@ -1,5 +1,5 @@
-// tests/cuda/blocks.c -- quantised weights on the GPU: kernels/blocks.cu unpacks the bits of
-// kernels/blocks.c, and products equal those of the unpacked weights.
+// tests/cuda/blocks.c -- quantised weights on the GPU: kernels/blocks.cu unpacks them to the same
+// bits as kernels/blocks.c, and products equal those of the unpacked weights.
 #include "kernels/blocks.h"
 #include "core/base/dtype.h"
 #include "tests/cuda/pair.h"

@@ -10,8 +10,8 @@
 
 enum { V = 37, D = 21, N = 53 };
 
-// Runs a forward and a backward pass over the rows of ids, each row weighted by its index: y, and
-// the gradient [V,D] if dtable is not NULL.
+// Computes the rows `ids` of the table into y [n,D] and, unless dtable is NULL, the gradient [V,D]
+// of a weighted sum of their elements.
 static void pass(struct tensor *table, const int32_t *ids, int64_t n, float *y, float *dtable)
 {
     const struct backend *where = backend_of(devices[1], table);

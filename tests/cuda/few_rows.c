@@ -301,7 +301,7 @@ static void check_ring(enum dtype dtype, int64_t n, int64_t k, int64_t m, bool u
     pairs_release();
 }
 
-// h + FFN(norm(h)) by both.
+// Computes h + FFN(norm(h)) without and with the ring.
 static void check_ring_ffn(enum dtype dtype, int64_t n)
 {
     struct pair gate = pair_weights(dtype, INNER, D, 1), up = pair_weights(dtype, INNER, D, 2);

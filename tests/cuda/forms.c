@@ -214,7 +214,7 @@ static void every_family_uses_its_fused_forms(void **state)
 
 // --- encoders ------------------------------------------------------------------------------------
 
-enum { SIDE = 8 }; // patches of a picture
+enum { SIDE = 8 }; // patches along each side of a picture
 
 // The features of a picture of noise, which the caller frees.
 static float *features(struct bench *b, int64_t *count)

@@ -6,13 +6,13 @@
 
 enum { FEW = 8 }; // up to this many rows read weights in their stored form
 
-// Rounding error of bf16 inputs and intermediates, for sums of k terms of size one.
+// Tolerance for sums of k terms of size one: in f32, or of bf16 inputs and intermediates.
 static inline double tolerance(enum matmul_mode mode, int64_t n, int64_t k)
 {
     return (n <= FEW || mode == MATMUL_F32 ? 4e-6 : 1e-2) * sqrt((double)k + 4);
 }
 
-// Accepts 0 or FUSED_NOT; fails on -1.
+// Fails unless the status is 0, or FUSED_NOT if the form is not expected to compute the call.
 static inline bool computed(int status, bool expected)
 {
     if (status < 0) fail_msg("%s", gpu->failure());

@@ -225,7 +225,7 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
 }
 
 // Keeping the products of normed heads changes no bit of the heads; the backward pass starts with
-// the heads' gradients.
+// the gradients of these products.
 static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim)
 {
     const int64_t d = 24;

@@ -47,7 +47,7 @@ static void heap_free(struct heap *h)
     free(h->bytes);
 }
 
-// All sizes, also above a chunk of 64 MB; in two rounds, so that memory is reused.
+// Sizes up to more than a chunk of 64 MB, in two rounds, so that memory is reused.
 static void stored_data_is_read_back(void **state)
 {
     static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };

@@ -91,7 +91,7 @@ static inline struct pair pair_noise(int rank, int64_t a, int64_t b, int64_t c, 
 }
 
 // Fills a matrix with random blocks. A mask limits the exponents of their f16 scales, so that these
-// are at least 2^-8 and below 1/2 in size.
+// are at least 2^-7 and below 1/2 in size.
 static inline void fill_blocks(struct tensor *t, uint32_t seed)
 {
     static const int halves[DTYPE_COUNT][2] = {
@@ -110,7 +110,7 @@ static inline void fill_blocks(struct tensor *t, uint32_t seed)
         }
 }
 
-// Noise in another dtype.
+// Noise in any dtype of weights.
 static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, uint32_t seed)
 {
     if (dtype == DTYPE_F32) return pair_noise(2, a, b, 0, seed);
@@ -120,7 +120,7 @@ static inline struct pair pair_weights(enum dtype dtype, int64_t a, int64_t b, u
         const float f = noise(&seed);
         uint32_t u;
         memcpy(&u, &f, sizeof u);
-        // bf16: the upper half of an f32. f16: exponents of 2^-8 and above, any fraction.
+        // bf16: the upper half of an f32. f16: exponents of 2^-7 to 1, any fraction.
         ((uint16_t *)t.data)[i] =
             dtype == DTYPE_BF16 ? (uint16_t)(u >> 16) : (uint16_t)((u >> 16 & 0x9fff) | 0x2000);
     }

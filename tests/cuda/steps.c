@@ -179,7 +179,7 @@ static void a_row_has_the_same_bits_alone(void **state)
     check_few("tests/goldens/kimi-vl", 11, MATMUL_F32, DTYPE_F32);
 }
 
-// Computes tokens until one is replayed; returns its recording.
+// Computes three tokens, after which there is a recording; returns it.
 static void *played(struct bench *b)
 {
     float logits[VOCAB];

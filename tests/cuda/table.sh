@@ -1,7 +1,7 @@
 #!/bin/bash
 # The embedding table, which stays on the host unless it is also the head: training it there equals
-# training on the CPU, also over two GPUs, after a kill and resume, and after saving, reloading and
-# merging.
+# training on the CPU, over one GPU and over two, after a kill and resume, and after saving,
+# reloading and merging.
 export CUDA_HOST_GPUS=2 # for emulated GPUs
 . tests/commands/common.bash
 gpus=$(vlmsh --json -c /devices | jq -s '[.[] | select(.name == "devices").rows[] | select(.[0] | startswith("cuda"))] | length')

@@ -3,7 +3,7 @@
 // f32.
 #include "tests/kernels/close.h"
 
-// Shapes and data of one call; dv: width of a value.
+// Shape of one call: n rows, p keys; dv: width of a value.
 struct shape {
     int64_t n, p, heads, kv_heads, d, dv;
 };
@@ -180,8 +180,8 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
     call_free(&c);
 }
 
-// Keys that a row does not see cannot affect it, even if they are infinite or NaN: a pass of many
-// rows gives earlier rows the same values as without the later ones.
+// Keys and values that a row does not see cannot affect it, even if they are infinite or NaN: a
+// pass of many rows gives earlier rows the same values as without the later ones.
 static void test_unseen(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_empty(void **state)
             for (int m = 0; m < 2; m++) check_empty(b, n, p, modes[m]);
 }
 
-// Sets keys j of all rows; `great` is the key whose score takes all the weight.
+// Key `great` gets by far the highest score, key 30 by far the lowest.
 static void check_far(const struct backend *b, int64_t n, int64_t great, enum matmul_mode mode)
 {
     struct call c = call_new((struct shape){ n, 300, 2, 1, 16, 16 }, ALL);

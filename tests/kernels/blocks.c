@@ -50,7 +50,7 @@ static void test_golden(void **state)
     fclose(f);
 }
 
-// Block sizes are those of the file formats.
+// The structs of blocks have the sizes that dtype_form states.
 static void test_sizes(void **state)
 {
     (void)state;

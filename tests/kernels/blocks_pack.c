@@ -1,5 +1,5 @@
-// tests/kernels/blocks_pack.c -- quantising and dequantising: maximum and mean error, zeros, and
-// overflow.
+// tests/kernels/blocks_pack.c -- quantising and dequantising: maximum and mean error, the error of
+// plain scales, zeros, overflow, and rounding to f16.
 #include "kernels/blocks.h"
 #include "tests/kernels/close.h"
 
@@ -230,7 +230,7 @@ static void representable_values_are_restored(void **state)
     for (int i = 0; i < 256; i++) assert_true(fabsf(y[i] - x[i]) < 0.005f);
 }
 
-// Numbers beyond the range of f16 scales become NaN, so that writers refuse them.
+// A block does not stay finite if a number exceeds the range of f16 scales, so writers refuse it.
 static void overflow_becomes_nan(void **state)
 {
     (void)state;

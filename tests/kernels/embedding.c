@@ -1,12 +1,12 @@
-// tests/kernels/embedding.c -- kernels/embedding.c: rows of tables in every dtype, and of
-// block-quantised ones.
+// tests/kernels/embedding.c -- kernels/embedding.c: rows of tables in every dtype of weights,
+// including blocks.
 #include "kernels/blocks.h"
 #include "tests/kernels/shapes.h"
 
-// Single rows of a quantised table, and the whole table.
+// Single rows of a quantised table, and the whole table by the op widen.
 static void check_embedding_blocks(const struct backend *b, enum dtype dtype, int64_t d)
 {
-    enum { VOCAB = 5, ROWS = 70 }; // the table is widened in several pieces
+    enum { VOCAB = 5, ROWS = 70 }; // widen takes several pieces for the largest d
     struct tensor table = tensor_of(dtype, 2, VOCAB, d, 0),
                   ids = tensor_of(DTYPE_I32, 1, ROWS, 0, 0);
     struct tensor y = tensor_of(DTYPE_F32, 2, ROWS, d, 0),
@@ -29,7 +29,8 @@ static void check_embedding_blocks(const struct backend *b, enum dtype dtype, in
     free(ids.data);
 }
 
-// A table in each dtype, at an address that is aligned to 2 bytes only.
+// A table in each dtype without blocks, at an address that is aligned to 2 bytes only; then tables
+// in blocks.
 static void check_embedding(const struct backend *b, int64_t n, int64_t d)
 {
     static const int64_t vocab = 19;

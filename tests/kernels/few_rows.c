@@ -67,7 +67,8 @@ static void products(void **state)
                                       (enum matmul_mode)mode);
 }
 
-// Rows of quantised blocks: less than a run of 256 elements, a little more, several runs.
+// Blocks of 32 elements: rows of less than a run of 256, a little more, and several runs. Blocks of
+// 256: rows of one and of several runs.
 static void products_of_blocks(void **state)
 {
     static const int64_t small[] = { 32, 288, 2048 }, large[] = { 256, 768, 2048 };
@@ -104,7 +105,7 @@ static void not_finite(void **state)
         }
 }
 
-// n tokens after `past` keys.
+// Up to few_rows tokens after `past` keys.
 static void check_attention(const struct backend *b, int64_t past, int64_t heads, int64_t kv_heads,
                             int64_t d, bool bf16)
 {
@@ -157,7 +158,7 @@ static void attention(void **state)
                 check_attention(b, past[i], heads[j][0], heads[j][1], heads[j][2], bf16);
 }
 
-// Ops on elements or on single rows, with widths that are not a multiple of a vector.
+// Ops on elements or on single rows, with whole vectors (width 64) and with a rest (width 33).
 static void rows(void **state)
 {
     FOR_EACH_ISA(b)

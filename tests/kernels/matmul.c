@@ -205,8 +205,8 @@ static void test_blocks_extreme(void **state)
                     check_extreme(b, (enum dtype)dtype, byte[i], n, kind);
 }
 
-// A row's bf16 products have the same bits among few rows as among many, whichever kernels compute
-// the two cases (with AMX, few rows read weights in place).
+// In a bf16 product of more than few_rows rows, the first `few` of `many` rows have the bits of a
+// product of these rows alone.
 static void check_alone(const struct backend *b, int64_t few, int64_t many, int64_t k, int64_t m)
 {
     struct tensor x = noise_tensor(2, many, k, 0, 5), y = tensor_of(DTYPE_F32, 2, many, m, 0);
@@ -484,8 +484,8 @@ static void test_missing_threads(void **state)
     }
 }
 
-// Infinity and NaN in a weight affect exactly the result column of its row, and those in x exactly
-// the result row.
+// Infinity or NaN in a weight affects exactly the result column of its row; infinity in x affects
+// exactly the result row.
 static void test_special(void **state)
 {
     (void)state;

@@ -70,7 +70,7 @@ static void check_scale_columns(const struct backend *b, int64_t n, int64_t d)
     free(w.data);
 }
 
-// d: width of a head; 3 heads, n tokens. The divergence of equal distributions is 0.
+// d: width of a head; 3 heads, n tokens.
 static void check_ira_values(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor v = noise_tensor(3, n, 3, d, 1), head = noise_tensor(2, 3 * n, d + 1, 0, 2);

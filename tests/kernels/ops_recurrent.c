@@ -81,8 +81,8 @@ static void plain_delta(double *want, double *S, const struct delta_inputs *p, i
     }
 }
 
-// d: width of values; 4 value heads share 2 keys of width 5, from a state on. In two calls, the
-// same bits.
+// d: width of values; 4 value heads share 2 keys of width 5 and begin with a state. Two calls must
+// give the bits of one.
 static void check_delta_order(const struct backend *b, int64_t n, int64_t d, bool alternate)
 {
     enum { HK = 2, H = 4, DK = 5 };

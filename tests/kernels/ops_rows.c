@@ -23,7 +23,7 @@ static void check_blend_rows(const struct backend *b, int64_t n, int64_t d)
     free(weight.data);
 }
 
-// Rows of i32, u8 and f32; then in place with an ascending index.
+// Rows of i32, u8, f32 and bf16; then in place with an ascending index.
 static void check_gather_rows(const struct backend *b, int64_t n, int64_t d)
 {
     static const enum dtype dtypes[] = { DTYPE_I32, DTYPE_U8, DTYPE_F32, DTYPE_BF16 };
@@ -121,7 +121,8 @@ static void check_weigh_values(const struct backend *b, int64_t n, int64_t d)
     free(index.data);
 }
 
-// Writes every third column; each row of x serves two rows of y, and the other columns stay.
+// Copies every third column of x; each row of x serves two rows of y, whose first and last columns
+// stay.
 static void check_put_columns(const struct backend *b, int64_t n, int64_t d)
 {
     struct tensor x = noise_tensor(2, n, 3 * d, 0, 1), y = noise_tensor(2, 2 * n, d + 2, 0, 2);

@@ -80,7 +80,7 @@ static void check(const struct backend *b, const struct case_of *c, bool norm, i
 }
 
 // Rows that do not fill a tile, several blocks of rows, several pieces, a partial last step, odd
-// lengths, more threads than columns, and results that exceed the caches.
+// lengths, more threads than tiles of columns, and results that exceed the caches.
 static void test_same_bits(void **state)
 {
     (void)state;
