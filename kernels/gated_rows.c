@@ -5,10 +5,10 @@
 //      silu(gate) * up, packed for `down`, while the next tiles are multiplied
 //   3. the product with `down` is stored in y, or added to it
 //
-// So the results of gate and up, the widest in a layer, never reach memory as f32, and nothing is
-// packed twice. All three products read weights directly from memory (kernels/matmul_amx_direct.h):
-// a tile of sums covers 16 inner columns and 16 rows; two such tiles, one above the other, form a
-// step of a packed tile.
+// So the results of gate and up, the widest in a layer, are f32 only while they are in the caches,
+// and nothing is packed twice. All three products read weights directly from memory
+// (kernels/matmul_amx_direct.h): a tile of sums covers 16 inner columns and 16 rows; two such
+// tiles, one above the other, form a step of a packed tile.
 #include "kernels/gated_rows.h"
 
 #include "kernels/matmul_amx.h"

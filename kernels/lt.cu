@@ -1,5 +1,5 @@
 // kernels/lt.cu -- products by cuBLASLt, with a cached algorithm for each shape. product.cu
-// computes products that cuBLASLt refuses or computes unreliably.
+// computes products that cuBLASLt refuses, or on which it may fault because of an unaligned bias.
 //
 // Easy to get wrong: cuBLASLt's matrices are column-major. y[n,m] here is D[m,n] there, and an
 // operand [rows,K] here is [K,rows] there, so the first operand of cuBLASLt is b.

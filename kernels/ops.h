@@ -10,10 +10,12 @@
 //    in blocks (dtype_in_blocks); weights in blocks get no gradient, only the other operand does;
 //  - keys and values are f32 or, where the comment says so, bf16 (a cache may hold bf16);
 //  - an output may share memory with an input only where the comment says so ("in place");
-//  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error).
+//  - returns 0, or -1 with backend->failure() set (no scratch memory, a device error, a width that
+//    the device does not support).
 //
-// Letters: N rows, K inner, M outputs, D hidden size, H query heads, Hkv key/value heads, d head
-// dimension, P keys, C channels.
+// Letters: N rows, K inner, M outputs, D hidden size, V rows of a table, H query heads, Hkv
+// key/value heads, d head dimension, P keys, C channels, E experts; in IRA, S visual tokens and T
+// text tokens.
 // clang-format off
 
 // y[N,M] = x[N,K] w[M,K]^T (+ bias[M], may be NULL). If N is at most few_rows (kernels/backend.h),
