@@ -9,7 +9,7 @@
 //                                  ended: `count` threads have arrived, and all announced bytes
 //
 // A phase begins when the one before it ends. A thread that has waited sees the copied bytes, and
-// what the threads that arrived had read is free to be overwritten by later copies.
+// may overwrite, by later copies, what the arrived threads have read.
 #ifndef KERNELS_BULK_CUDA_H
 #define KERNELS_BULK_CUDA_H
 

@@ -1,5 +1,5 @@
-// kernels/few_rows.cu -- products of few rows, as in decoding: reads each weight once. Memory
-// bandwidth is the limit, so enough reads must always be in flight.
+// kernels/few_rows.cu -- products of few rows, as in decoding: reads each weight once for up to
+// four rows. Memory bandwidth is the limit, so enough reads must always be in flight.
 //
 //   in:  x[n,K], n at most FEW_ROWS, up to three weights [M_i,K]; x may be normed first (gain)
 //   out: y_i[n,M_i] = x w_i^T + bias_i, which may also be added to y_i; or silu(y_0) * y_1; or
@@ -8,13 +8,13 @@
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
 // if heads are rotated), or, with silu, one row of each weight. The warp walks along K in chunks:
 // its lanes read 16 consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of
-// both rows before it multiplies the previous chunks, so 4 KB of bf16 per warp, or 64 KB per
-// multiprocessor, are in flight. A block holds up to four rows of x in shared memory, times the
-// gain, in the order in which lanes read them. The root mean square is a factor of the whole row,
-// so it multiplies the sums at the end.
+// both rows before it multiplies the previous chunks, so 4 KB of bf16 per warp are in flight: 64 KB
+// per multiprocessor for one row of x, 32 KB for more. A block holds up to four rows of x in shared
+// memory, times the gain, in the order in which lanes read them. The root mean square is a factor
+// of the whole row, so it multiplies the sums at the end.
 //
 // A row has the same bits alone and beside other rows: the order of its sums depends only on K and
-// the weight's dtype, and the code prevents the compiler from fusing operations.
+// the weight's dtype, and the code, not the compiler, chooses which operations are fused.
 //
 // The first weights are loaded before the previous kernel has ended (`early`), and the next weights
 // are prefetched into the L2 cache: 16 MB over all warps, which take 4 us to read. This keeps
@@ -23,7 +23,7 @@
 #include "kernels/few_rows_pairs_cuda.h"
 
 static constexpr int64_t PREFETCHED = 4096; // bytes of a row to prefetch after the loaded bytes
-static constexpr int64_t MOST_TOGETHER = 4; // rows of x in shared memory
+static constexpr int64_t MOST_TOGETHER = 4; // maximum number of rows of x in shared memory
 
 // Prefetches the part of a pair's rows after the first step. Prefetches must begin and end at
 // multiples of 16 bytes.
@@ -135,7 +135,7 @@ static bool packs(const struct few_rows *p)
     return can && (p->epilogue != FEW_ROWS_SWIGLU || p->part[0].dtype == p->part[1].dtype);
 }
 
-// Launches one kernel per run of consecutive parts with the same dtype.
+// Computes each run of consecutive parts of the same dtype by kernels of its own.
 int few_rows_product(const struct few_rows *p)
 {
     int status = packs(p) ? 0 : FUSED_NOT;

@@ -7,9 +7,9 @@
 // kernel ends (`early`), and is then ahead of the consumers by the whole ring: 32 to 160 KB on each
 // multiprocessor are always under way, where bandwidth times latency asks for some 32 KB.
 //
-// The blocks take pairs in turn, so that they differ by one pair at most, and end together. In a
-// block, up to CONSUMERS pairs are multiplied at a time (a round), each by one warp; their pieces
-// alternate in the ring, so a round's warps end together too.
+// The blocks take pairs in turn, so that their numbers of pairs differ by at most one, and the
+// blocks end together. In a block, up to CONSUMERS pairs are multiplied at a time (a round), each
+// by one warp; their pieces alternate in the ring, so a round's warps end together.
 //
 //   pieces of a round with pairs a, b, c:   a0 b0 c0 a1 b1 c1 ..   (0, 1 ..: along K)
 //
@@ -110,7 +110,7 @@ static __device__ void copy_piece(const struct producer<T> &next, const T *const
                       row[i] + from / reader<T>::NUMBERS, bytes, &r.full[slot]);
 }
 
-// Copies the next pieces, `most` at most.
+// Copies up to `most` of the next pieces.
 template <typename T>
 static __device__ void produce(struct producer<T> *next, const struct few_rows &p,
                                const struct shape &s, const struct ring &r, int64_t most, int lane)

@@ -1,8 +1,8 @@
-// kernels/product.cu -- products for which cuBLASLt has no algorithm: any width and alignment,
-// operands in f32, f16 or bf16.
+// kernels/product.cu -- products for which cuBLASLt has no algorithm, and backward products of few
+// rows: any width and alignment, operands in f32, f16 or bf16.
 //
 // A block of threads computes a tile of y and walks along K; shared memory holds parts of both
-// operands as f32. This fallback for odd shapes uses no tensor cores.
+// operands as f32. It uses no tensor cores.
 #include "kernels/matmul_cuda.h"
 #include "kernels/pack_cuda.h"
 
