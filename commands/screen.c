@@ -73,8 +73,8 @@ const struct command command_open = {
     .name = "open",
     .also = "browse picker files",
     .usage = "/open [model|image|data|adapter|session|script|start]",
-    .help = "Opens a picker for models, pictures, data, adapters, sessions or scripts (full screen "
-            "only).",
+    .help =
+        "Opens a picker for models, pictures, data, adapters, sessions or scripts (full screen).",
     .max = 1,
     .complete = COMPLETE_WORDS,
     .words = kinds,
