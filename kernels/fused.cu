@@ -1,6 +1,6 @@
 // kernels/fused.cu -- the parts of a decoder layer except attention, each in one call (fused.h).
 //
-// Few rows:
+// Few rows (a kernel of few_rows.cu takes up to four rows and weights of one dtype):
 //   qkv    norm, three products, rope and the cache's new rows in one kernel
 //   add    product added to h in one kernel, as after attention
 //   ffn    norm, two products, silu in one kernel; the last product, added to h, in another
