@@ -66,7 +66,8 @@ struct store {
     bool resuming;       // a session is being resumed: its events are not new
     double began;        // when the running statement began
     double queue_polled; // when Slurm was asked last (job_queue.c)
-    int answer_lock; // descriptor of the file locked during an answer, to pause jobs; 0: not open
+    // Descriptor of the file that is locked during an answer, to pause jobs; not above 0: not open.
+    int answer_lock;
 };
 
 // --- store.c -------------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ int store_run(struct store *s, struct err *err, const char *sql, const char *typ
 sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, const char *types,
                           ...);
 int store_step(struct store *s, sqlite3_stmt *q, struct err *err); // 1 row, 0 end, -1
-// Reads the first column of the first row; `otherwise` if no row matches.
+// Reads the first column of the first row; `otherwise` if no row matches or the column is NULL.
 int store_number(struct store *s, struct err *err, int64_t otherwise, int64_t *value,
                  const char *sql, const char *types, ...);
 // Adds the first column of each row to names.
@@ -114,7 +115,7 @@ const char *tracked_setting(const struct store *s, const char *key);
 void store_note_setting(struct store *s, const char *key, const char *value, int64_t tokens);
 void store_note_model(struct store *s);
 void entries_release(struct store *s);
-// Returns true if the first pending event belongs to the current session.
+// Returns true if the first pending event other than measurements belongs to the current session.
 bool store_continues(const struct store *s);
 size_t store_questions(const struct store *s);    // number of pending questions
 size_t store_measurements(const struct store *s); // number of pending measurements
@@ -132,7 +133,8 @@ int name_check(const char *name, struct err *err);
 char *name_make(int64_t time, const char *words);
 // Returns `name`, with "-2", "-3"... appended if a session already has it.
 char *name_unique(struct store *s, const char *name, struct err *err);
-char *first_words(const char *text, size_t limit); // one line, at most `limit` bytes of UTF-8
+// Returns the text as one line of at most `limit` bytes of UTF-8, then "…" if it was cut.
+char *first_words(const char *text, size_t limit);
 
 // --- manage.c ------------------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ struct saved_entry {
     enum saved_kind kind;
     struct message message; // its pictures are indices into saved->pictures
     bool timed;             // the fields of answer are set
-    int64_t began;          // when the answer began
+    int64_t began;          // when the answer began, or the other message was added
     struct event_answer answer;
     char *stop;
     char *boxes;       // of the answer, as JSON; "": none
@@ -181,7 +183,7 @@ struct saved {
 // damaged.
 int saved_read(struct store *s, const char *name, struct saved *saved, struct err *err);
 void saved_release(struct saved *saved);
-// Returns the bytes of a picture's file: from the database, else from the file if it is unchanged.
+// Reads the bytes of a picture: from the database, else from its file if that is unchanged.
 int saved_bytes(struct store *s, const struct saved_picture *p, char **bytes, size_t *size,
                 struct err *err);
 
@@ -194,8 +196,8 @@ struct session_export {
     struct buf text;
 };
 
-// Writes a stored picture to a file beside the export and returns the file's absolute path; for a
-// picture that is not stored, returns its original path. NULL on error.
+// Writes a stored picture to a file beside the export and returns the file's absolute path. For a
+// picture that is not stored, returns its original path if that is valid UTF-8. NULL on error.
 char *export_picture(struct session_export *x, int picture, struct err *err);
 // Writes a file beside the export, named by its hash and `name`; returns its absolute path, or
 // NULL.

@@ -13,7 +13,7 @@
 int job_folder_make(const struct store *s, int64_t id, const char *shared, struct err *err);
 void job_folder_remove(const struct store *s, int64_t id);
 // For a new job: moves away the folder that a job of a removed database left under the same number.
-// -1: that job still runs.
+// -1: that job still runs, or the folder cannot be moved.
 int job_folder_clear(const struct store *s, int64_t id, struct err *err);
 // Returns the job's folder with links resolved, the path that other machines know; NULL if the
 // folder no longer exists.

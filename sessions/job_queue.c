@@ -20,7 +20,8 @@ static const double program_s = 20, poll_s = 2; // seconds: limit of a command; 
 
 // --- Slurm's commands ----------------------------------------------------------------------------
 
-// Returns the exit status and the output in *out; -1 if the command did not end by itself.
+// Returns the exit status, and the output in *out; -1 if the command is missing or did not end by
+// itself.
 static int run_program(char *const *argv, struct buf *out, struct err *err)
 {
     const struct program p = {

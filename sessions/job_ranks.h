@@ -40,7 +40,8 @@ void job_heartbeat_stop(struct job_heartbeat *b); // writes the last line; NULL 
 
 // Reads the line of a rank; false: none yet.
 bool job_rank_read(const char *folder, int number, struct job_rank *rank);
-// Reads the lines of all ranks of the last run; the caller frees *list.
+// Reads the lines of ranks 0, 1 ... of the last run, up to the first without a line; the caller
+// frees *list.
 size_t job_ranks_read(const char *folder, struct job_rank **list);
 size_t store_job_ranks(const struct store *s, int64_t id, struct job_rank **list);
 

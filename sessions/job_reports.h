@@ -64,7 +64,7 @@ struct report_writer {
 };
 
 struct report_writer reports_to_store(struct store *s, int64_t job);
-// The first write removes an incomplete last line, which a crash may have left.
+// A write first removes an incomplete last line, which a crash may have left.
 struct report_writer reports_to_file(const char *folder, int64_t job, int part);
 // Writes all reports, in order, or none.
 int report_write(struct report_writer *w, const struct report_list *l, struct err *err);

@@ -279,8 +279,8 @@ static int begin(struct runner *r, struct err *err)
     if (r->row.state == STATE_DONE)
         return err_set(err, "job %lld is done: nothing to run", (long long)d->id);
     if (job_channel_state(d, STATE_RUNNING, "", err) < 0) return -1;
-    // A sync at every step is not worth its cost: without it, a power cut loses one second of
-    // reports, and kill -9 none.
+    // A sync at every step is not worth its cost: without it, a power cut may lose the latest
+    // reports, kill -9 none.
     if (d->store) sqlite3_exec(d->store->db, "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
     r->keep = job_sink_new(&d->to);
     r->sinks = *r->setup->sinks;

@@ -10,9 +10,9 @@
 //
 // `vlmsh job run ID` of a job with job.ranks N starts `mpirun -n N vlmsh job rank ID --folder F`.
 // Ranks know the job's folder (job_channel.h), not the database, which they may be unable to reach.
-// Rank 0 alone holds the job's lock, reports, and writes the output. The process that started
-// mpirun waits, imports the reports into the database and passes on a pause. If rank 0 reports no
-// end, that process records which rank was killed, failed or no longer answers.
+// Rank 0 alone holds the job's lock, reports the job's state, and writes the output. The process
+// that started mpirun waits, imports the reports into the database and passes on a pause. If rank 0
+// reports no end, that process records which rank was killed, failed or no longer answers.
 //
 // `vlmsh job batch ID --folder F` does the same for a queued job, on machines without the database.
 #ifndef SESSIONS_JOB_RUN_H

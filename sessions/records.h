@@ -22,7 +22,7 @@ int store_preset_save(struct store *s, const char *name, const struct change *li
                       struct err *err);
 int store_preset_read(struct store *s, const char *name, struct preset_values *v, struct err *err);
 int store_preset_delete(struct store *s, const char *name, struct err *err);
-// Names of all presets, sorted; names_release them.
+// Adds the names of all presets, sorted, to *names.
 int store_presets(struct store *s, struct names *names, struct err *err);
 
 struct calibration_row {

@@ -92,7 +92,7 @@ static int write_pending(struct store *s, struct store *memory, struct position 
 
 // --- the scripts ---------------------------------------------------------------------------------
 
-// FOLDER/NAME.vlmsh with harmless characters only.
+// Returns FOLDER/NAME.vlmsh; NAME has harmless characters only.
 static char *script_path(const char *folder, const char *name)
 {
     struct buf b = { 0 };
@@ -156,8 +156,7 @@ static int rescue(struct store *s, struct buf *paths, struct err *err)
     return status;
 }
 
-// "3 questions and 1 measurement were not saved". A script asks the questions again; it does not
-// repeat measurements.
+// Returns "3 questions and 1 measurement were not saved".
 static char *name_unsaved(const struct store *s)
 {
     const size_t questions = store_questions(s), measured = store_measurements(s);

@@ -6,9 +6,9 @@
 //   if (store_finish(s, &err) < 0) ...           // a script holds what could not be written
 //   store_close(s);                              // while the sinks still exist
 //
-// A session starts automatically with the first message; no command saves it. Undo and clear mark
-// rows instead of deleting or overwriting them. Several programs may use the file at once; if two
-// continue the same session, the second to write continues in a copy.
+// A session starts automatically with the first message; no command saves it. Undo marks rows
+// instead of deleting them; clear ends the session. Several programs may use the file at once; if
+// two continue the same session, the second to write continues in a copy.
 #ifndef SESSIONS_STORE_H
 #define SESSIONS_STORE_H
 
@@ -36,8 +36,8 @@ const char *store_path(const struct store *s);
 // through `sinks` and retries with the next turn. `sinks` must last until store_close.
 struct sink store_sink(struct store *s, struct sinks *sinks);
 
-// From now on stores no conversations, no measurements of conversations and no drafts, but still
-// jobs, presets and other data.
+// From now on stores no conversations, no measurements (except those of jobs) and no drafts, but
+// still jobs, presets and other data.
 void store_unsave(struct store *s);
 bool store_unsaved(const struct store *s);
 // Checks that the database's path still names the file that was opened.
@@ -67,9 +67,9 @@ int store_list(struct store *s, struct session_row **rows, size_t *count, struct
 char *time_text(int64_t time, const char *format);
 void store_list_free(struct session_row *rows, size_t count);
 
-// Restores model, settings, messages and pictures of a session (pictures from stored bytes if their
-// file is gone or changed); the session becomes the current one. On error the engine's conversation
-// is unchanged.
+// Restores model, settings, messages and pictures of a session (pictures from their stored bytes,
+// else from unchanged files); the session becomes the current one. On error the engine's
+// conversation is unchanged.
 int store_resume(struct store *s, struct engine *e, const char *name, struct err *err);
 // Copies the current session under a new name (NULL: generated); the copy becomes the current one.
 int store_fork(struct store *s, const char *name, struct err *err);
@@ -77,7 +77,7 @@ int store_rename(struct store *s, const char *from, const char *to, struct err *
 int store_delete(struct store *s, const char *name, struct err *err);
 // Exports a session (name NULL: the current one): as a transcript if `path` ends in .md, else as a
 // command script that replays the session with the same answers. Stored pictures are written into
-// the folder PATH.files beside the export. An existing file at `path` is an error.
+// the folder PATH.files beside the export. A file at `path` is an error unless it is empty.
 int store_export(struct store *s, const char *name, const char *path, struct err *err);
 
 #endif

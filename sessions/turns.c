@@ -567,7 +567,8 @@ void store_note_model(struct store *s)
     if (s->begun) add_model(s);
 }
 
-// Events of a resume are already stored; only the current model and settings are tracked.
+// Returns whether to write the pending entries now. Events of a resume are already stored; only the
+// current model and settings are tracked.
 static bool take_event(struct store *s, const struct event *e)
 {
     switch (e->kind) {

@@ -224,7 +224,7 @@ void canvas_foot(struct canvas *c, struct area area, const char *text)
 {
     const struct area foot = { area.x + 2, area.y + area.height - 1, area.width - 4, 1 };
     size_t length = foot.width > 4 ? text_fit(text, foot.width - 2) : 0;
-    // Writes only parts that fit whole; two spaces separate parts.
+    // Writes only parts that fit whole.
     while (text[length] && length && strncmp(text + length, "  ", 2) != 0) length--;
     if (!length) return;
     canvas_printf(c, foot, 0, 0, STYLE_DIM, " %.*s ", (int)length, text);

@@ -77,12 +77,13 @@ void canvas_put(struct canvas *c, struct area area, int x, int y, enum style sty
 void canvas_fill(struct canvas *c, struct area area, enum style style, uint32_t code);
 // Changes the style of cells x..x+width-1 of a line.
 void canvas_style(struct canvas *c, struct area area, int x, int y, int width, enum style style);
-// Draws a frame with a title around the area; returns its interior.
+// Draws a frame with a title along the inside of the area's edge; returns the area inside the
+// frame.
 struct area canvas_box(struct canvas *c, struct area area, const char *title, bool focused);
 // Asks the terminal to draw a picture of width x height pixels over cells already drawn.
 void canvas_picture(struct canvas *c, struct area area, uint64_t key, int width, int height);
-// Writes as many parts of the text as fit into the bottom line of the frame; two spaces separate
-// parts.
+// Writes as many parts of the text as fit into the bottom line of the frame (two spaces separate
+// parts), and marks that line by canvas_hints.
 void canvas_foot(struct canvas *c, struct area area, const char *text);
 // Marks a line whose words name keys: a click on them presses the key.
 void canvas_hints(struct canvas *c, struct area line);

@@ -51,7 +51,7 @@ static void put_topics(struct buf *b)
     for (int i = 0; (row = settings_shown(i)); i++) buf_printf(b, " %s", row->key);
 }
 
-// Appends help in single quotes; `also`: characters that need a backslash in this shell.
+// Appends help, escaped for single quotes; `also`: characters that need a backslash in this shell.
 static void put_help(struct buf *b, const char *help, const char *also)
 {
     for (; *help; help++) {
@@ -64,7 +64,7 @@ static void put_help(struct buf *b, const char *help, const char *also)
     }
 }
 
-// A POSIX shell function that lists the models of the hub's cache, one per line.
+// A function for bash and zsh that lists the models of the hub's cache, one per line.
 static const char models[] =
     "_vlmsh_models() {\n"
     "    local d\n"

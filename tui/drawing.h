@@ -40,8 +40,8 @@ struct drawing {
     int width, height;                 // in pixels
 };
 
-// Returns the smallest of `count` tiles at x, y of the picture, and sets the row and column of the
-// patch there; NULL: no tile is there.
+// Returns the smallest of `count` tiles that contain x, y (fractions of the picture), and sets the
+// row and column of the patch there; NULL: no tile does.
 const struct map *drawing_patch(const struct map *const *tiles, int count, double x, double y,
                                 int *row, int *col);
 

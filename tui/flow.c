@@ -13,7 +13,7 @@
 enum {
     GAP = 2,       // columns between a term and its text
     STEP = 4,      // indentation
-    TERM_MOST = 24 // width of a term that shares a line with its text
+    TERM_MOST = 24 // maximum width of a term that shares a line with its text
 };
 
 void flow_release(struct flow *f)

@@ -1,4 +1,4 @@
-// tui/flow.h -- wraps help texts and tables to lines of a given width, without breaking words.
+// tui/flow.h -- wraps help texts and tables to lines of a given width, between words if possible.
 //
 //   struct flow f = { 0 };
 //   flow_add_text(&f, command->details, 40);

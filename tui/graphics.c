@@ -1,11 +1,11 @@
 // tui/graphics.c -- the table of ways to draw a picture, and two terminal protocols.
 //
-// kitty's (sw.kovidgoyal.net/kitty/graphics-protocol): a PNG in base64, in pieces of at most 4096
+// kitty (sw.kovidgoyal.net/kitty/graphics-protocol): a PNG in base64, in pieces of at most 4096
 // bytes. Inside tmux the picture is sent to the outer terminal and shown by placeholders:
 // characters U+10EEEE whose colour is the picture's id and whose first combining mark is the row.
 // tmux moves the placeholders like text, so the picture stays where its cells are.
 //
-// iTerm2's (iterm2.com/documentation-images.html), which WezTerm and others support too: one
+// iTerm2 (iterm2.com/documentation-images.html; WezTerm and others support its protocol too): one
 // sequence with a PNG in base64.
 #include "tui/graphics.h"
 
@@ -29,7 +29,7 @@ void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length)
     buf_puts(out, "\033\\");
 }
 
-// --- kitty's -------------------------------------------------------------------------------------
+// --- kitty ---------------------------------------------------------------------------------------
 
 // Combining marks that encode rows 0, 1, 2 ... (the protocol's list).
 static const uint16_t rows[] = {
@@ -96,7 +96,7 @@ static void forget_kitty(uint32_t id, bool tmux, struct buf *out)
     buf_release(&b);
 }
 
-// --- iTerm2's ------------------------------------------------------------------------------------
+// --- iTerm2 --------------------------------------------------------------------------------------
 
 static void encode_iterm(const struct graphics_picture *p, bool tmux, struct buf *out)
 {

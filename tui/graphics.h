@@ -55,7 +55,8 @@ struct graphics {
     bool has_background; // the terminal has reported its background
     uint32_t background; // 0xRRGGBB
 };
-// Appends the query for the terminal, or nothing if the terminal would display it (TERM, TMUX ...).
+// Appends the query for the terminal, or nothing if the terminal might display it as text, by TERM,
+// TERM_PROGRAM and STY.
 void graphics_query(struct graphics *g, struct buf *out);
 // Appends only kitty's query, for a second try: tmux may drop the first.
 void graphics_query_kitty(const struct graphics *g, struct buf *out);
@@ -72,7 +73,8 @@ void graphics_cell(const struct graphics *g, int fd, int *width, int *height);
 // Returns the way for a value of screen.graphics: "auto" is the best way found.
 enum graphics_kind graphics_choose(const struct graphics *g, const char *setting);
 
-// Appends bytes for the terminal outside tmux (passthrough sequence: ESC doubled).
+// Appends bytes for the outer terminal: in tmux's passthrough sequence (ESC doubled) if `tmux`,
+// else unchanged.
 void graphics_wrap(struct buf *out, bool tmux, const char *bytes, size_t length);
 
 void graphics_encode_sixel(const struct graphics_picture *p, bool tmux, struct buf *out);

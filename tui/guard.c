@@ -3,7 +3,7 @@
 // History: three things can own the undo list of a line: the history entry that the user leaves,
 // the saved line and the edited line. In some cases (typing after a failed step through the
 // history, a search cancelled on an entry, vi's searches) two of them own the same list, which
-// readline then frees twice. So before each command that changes the history entry, this file
+// readline then frees twice. So before each command that moves to another history entry, this file
 // writes the edited text into the entry and frees the list. In exchange, undo cannot go back beyond
 // a step through the history.
 //

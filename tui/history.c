@@ -17,7 +17,7 @@
 
 enum {
     ENTRIES_MAX = 5000,
-    ENTRY_LONGEST = 4096, // bytes; a search reads every byte
+    ENTRY_LONGEST = 4096, // bytes; a search through the history reads every byte
 };
 
 struct history {

@@ -1,12 +1,12 @@
-// tui/history.h -- the history file of the prompt: one entry per line, newest last, without
-// duplicates.
+// tui/history.h -- the history of the prompt: a list in readline, and a file with one entry per
+// line, newest last.
 //
 //   struct history *h = history_open(path);      // fills readline's list
 //   history_keep(h, "What is this?");            // list and file
 //
-// The file is private (mode 0600) and only appended to, by one write per entry, so that several
-// shells may share it; duplicates are dropped when it is read. A newline within an entry is written
-// as \n, a backslash as \\.
+// The file is private (mode 0600). Each entry is appended by one write, so that several shells may
+// share it. Reading drops duplicates, and rewrites a file that has become too long. A newline
+// within an entry is written as \n, a backslash as \\.
 #ifndef TUI_HISTORY_H
 #define TUI_HISTORY_H
 
@@ -14,7 +14,8 @@ struct history;
 
 struct history *history_open(const char *path); // path NULL: only a list in memory
 void history_close(struct history *h);
-// Skips empty entries and those that begin with a space.
+// Adds an entry. Skips empty entries, those that begin with a space or newline, and those of more
+// than 4096 bytes.
 void history_keep(struct history *h, const char *entry);
 
 // Returns an entry of readline's list, 0: the newest; NULL: there are no more.

@@ -6,7 +6,6 @@
 #include "tui/image_parts.h"
 #include "tui/maps.h"
 
-// Frames the patch at the cursor.
 void image_mark(const struct view *v, struct drawing *d)
 {
     const struct image_view *i = &v->image;
@@ -59,7 +58,7 @@ void image_cursor_set(struct view *v)
             const struct map *m = d.maps[t];
             const double *a = m->area;
             const int row = k / m->cols, col = k % m->cols;
-            if (!(m->values[k] > most)) continue; // also NaN
+            if (!(m->values[k] > most)) continue; // skips NaN
             most = m->values[k];
             i->point_x = a[0] + (col + 0.5) * (a[2] - a[0]) / m->cols;
             i->point_y = a[1] + (row + 0.5) * (a[3] - a[1]) / m->rows;

@@ -13,10 +13,10 @@ static bool is_shown(const struct map *m, const struct map *now)
            (m->head < 0 ? -1 : m->head) == (now->head < 0 ? -1 : now->head);
 }
 
-// Chooses the size of the small maps: the largest with which all fit.
+// Chooses the size of the small maps: the largest with which all fit, else the least.
 static void size_tiles(struct image_view *i, struct area area, int count)
 {
-    // Of heads that are sorted, the first are worth a label with their share.
+    // The heads of all layers are sorted: a tile must have room for a label with the share.
     const int least = i->grid == GRID_ALL && area.height >= 10 ? 4 : 2;
     int high = 10;
     for (; high > least; high--) {
@@ -79,7 +79,7 @@ void image_grid_draw(struct view *v, struct canvas *c, struct area area, const s
     free(list);
 }
 
-// Moves by maps of the grid.
+// Chooses the map that is `by` places further in the grid, or the last one in that direction.
 static void move_in_grid(struct view *v, int by)
 {
     struct image_view *i = &v->image;
@@ -115,7 +115,6 @@ unsigned image_grid_act(struct view *v, const char *action)
     return PANEL_DONE;
 }
 
-// Chooses the map at a column and line of the screen; false: no grid is there.
 bool image_grid_click(struct view *v, int column, int line)
 {
     const struct image_view *i = &v->image;

@@ -8,7 +8,8 @@
 // Adds all tiles of the map: maps that differ only in their part of the picture.
 void image_tiles(const struct view *v, const struct image_view *i, const struct map *m,
                  struct drawing *d);
-// Draws, without attention sinks if the panel leaves them out and knows them.
+// Draws d. If the panel leaves attention sinks out, and those of all its maps are known, draws the
+// maps without them.
 struct area image_show(const struct view *v, struct drawing *d, struct canvas *c, struct area area);
 // Writes how many sinks are left out, or why none is.
 void image_sinks_draw(const struct view *v, struct canvas *c, struct area line,
@@ -20,10 +21,11 @@ unsigned image_grid_act(struct view *v, const char *action);
 // Chooses the map at a column and line of the screen; false: no grid is there.
 bool image_grid_click(struct view *v, int column, int line);
 
-// The cursor on patches: set it to the highest value, frame its patch, write its values.
-void image_cursor_set(struct view *v);
+// The cursor on patches.
+void image_cursor_set(struct view *v); // sets it to the highest value
 unsigned image_cursor_act(struct view *v, const char *action);
-void image_mark(const struct view *v, struct drawing *d);
+void image_mark(const struct view *v, struct drawing *d); // frames its patch
+// Writes the token, row, column and value of its patch.
 void image_cursor_draw(const struct view *v, struct canvas *c, struct area line);
 
 #endif

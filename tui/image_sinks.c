@@ -73,7 +73,6 @@ struct area image_show(const struct view *v, struct drawing *d, struct canvas *c
     return place;
 }
 
-// Says how many sinks are left out, or why none is.
 void image_sinks_draw(const struct view *v, struct canvas *c, struct area line, const struct map *m)
 {
     struct drawing d = { 0 };

@@ -19,7 +19,7 @@ enum input_result {
 struct input *input_new(struct shell *shell);
 void input_free(struct input *in);
 enum input_result input_read(struct input *in, char **line);
-// Discards pasted lines that have not been read yet, as Ctrl-C does.
+// Discards pasted lines that have not been returned yet.
 void input_flush(struct input *in);
 // Queues bytes that readline reads before any further keys.
 void input_add_early(const char *bytes, size_t length);

@@ -385,7 +385,7 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     return copy;
 }
 
-// Keys that cannot be bound: users need them to type, send and stop lines, /bind included.
+// Keys that cannot be bound: users need them to type, send and stop lines, including /bind.
 static const struct {
     const char *key, *does;
 } fixed[] = {

@@ -26,8 +26,10 @@ struct key {
     char name[32];  // of KEY_NAMED and KEY_TEXT (one character)
     char bytes[64]; // as received; KEY_REPLY: a reply of the terminal
     size_t length;
-    int x, y, button; // KEY_MOUSE: from 0; 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down
-    char *paste;      // KEY_PASTE: free() it
+    // KEY_MOUSE: x and y from 0; button 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down, 0 a
+    // release or a movement.
+    int x, y, button;
+    char *paste; // KEY_PASTE: free() it
 };
 
 struct key_reader {
@@ -46,7 +48,7 @@ void key_reader_release(struct key_reader *r);
 
 // --- keys to commands ----------------------------------------------------------------------------
 
-// Returns a row of the table without the keys of methods (struct keys has those); NULL past its
+// Returns a row of the table, which lacks the keys of methods (keys_new adds them); NULL past its
 // end.
 const struct key_row *key_row(int index);
 
@@ -55,7 +57,8 @@ struct keys *keys_new(void);
 void keys_free(struct keys *k);
 // Returns the key's command in that context; NULL: none. free() it.
 char *keys_find(struct keys *k, const char *context, const char *key);
-// Binds a key; command NULL or "" restores the default. -1: unknown key.
+// Binds a key; command NULL or "" restores the default. -1: the key is unknown, types a character,
+// or must keep its meaning (Ctrl-C, Enter ...).
 int keys_bind(struct keys *k, const char *key, const char *command, struct err *err);
 // Spells a key name canonically ("ctrl-p", "C-p", "^P": "Ctrl-P"; "Ctrl-M": "Enter"). False:
 // terminals send no such key.

@@ -121,8 +121,7 @@ static int insert_line(int count, int key)
 }
 
 // Binds sequences of Home, End and Delete (Linux console, tmux, screen, rxvt) that readline may
-// leave unbound.
-// /etc/inputrc binds them too, but a ~/.inputrc replaces that file.
+// leave unbound: /etc/inputrc binds them, but a ~/.inputrc replaces that file.
 static void bind_ends(void)
 {
     static const struct {

@@ -62,7 +62,7 @@ void lines_print_error(const struct lines *l, const char *where, const struct er
                &(struct event){ .kind = EVENT_ERROR, .where = where, .text = err->text });
 }
 
-// Ends a line; if it failed, reports the error, unless Ctrl-C ended the line.
+// Ends a line; if it failed, reports the error, unless everything stops (stopped()).
 static int end_line(const struct lines *l, bool ok, const char *where, const struct err *err)
 {
     if (!ok && !stopped(l)) lines_print_error(l, where, err);
@@ -144,7 +144,7 @@ static bool input_left(void)
            ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-// Reports unread standard input: with -c and -f, vlmsh does not read it.
+// Reports unread standard input: with -c, -f and -p, only `-f -` and a file named `-` read it.
 static void report_unread(const struct lines *l, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -186,8 +186,8 @@ int lines_script(struct lines *l)
 
 static const char zero_byte[] = "the line contains a zero byte";
 
-// Runs {"id": ..., "line": "..."}: a line whose events carry its id. False: the line is not such an
-// object.
+// Runs {"id": ..., "line": "..."}: a line whose events carry its id. Refuses other objects with an
+// "id". False: the line is no object with an "id".
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
     const size_t size = strlen(line);

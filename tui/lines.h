@@ -31,7 +31,7 @@ void lines_print_error(const struct lines *l, const char *where, const struct er
 // Returns the program's exit status: `status`, unless the run was interrupted or output was lost.
 int lines_status(const struct lines *l, int status);
 int lines_steps(struct lines *l, const struct step *steps, size_t count); // -p, -c, -f, --image
-// Attaches the pictures of --image before the first line, if all steps are --image.
+// Attaches the pictures of the steps, all of which must be --image; stops at the first that fails.
 int lines_attach(struct lines *l, const struct step *steps, size_t count, struct err *err);
 int lines_script(struct lines *l);   // standard input
 int lines_dialogue(struct lines *l); // the same, with --json

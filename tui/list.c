@@ -42,7 +42,8 @@ static const char *filter_of(const struct list_view *l)
     return l->filter.data ? l->filter.data : "";
 }
 
-// Returns whether one of the space-separated words begins with the pattern.
+// Returns whether one of the space-separated words begins with the pattern, which needs three
+// letters.
 static bool also_says(const char *words, const char *pattern)
 {
     const size_t n = strlen(pattern);
@@ -125,7 +126,7 @@ void list_ready(struct view *v)
 struct help {
     struct list_view *list;
     const char *context;
-    const char *everywhere; // adds the keys of this context that the panel's own do not override
+    const char *everywhere; // if not NULL, adds instead this context's keys that are not overridden
 };
 
 // Returns whether a key of the panel's context overrides this key in the panel. A user's binding
@@ -251,7 +252,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         rows.height -= lines;
         about = (struct area){ rows.x + 1, rows.y + rows.height, rows.width - 2, lines };
     }
-    // If notes are cut, the selected one is shown in full below the list.
+    // If notes are cut, the selected one is shown on two lines below the list.
     bool cut;
     const int middle = note_column(l, rows.width, &cut);
     const bool below = cut && !preview && !palette && l->kind != LIST_START && rows.height > 6;

@@ -1,7 +1,8 @@
 // tui/list.h -- lists drawn over the panels: the command palette, the pickers, the keys.
 //
-//   list_open_palette(v, shell);  list_open_picker(v, "image", shell);  list_open_help(v, keys,
-//   "chat"); list_type(v, &key);  list_act(v, "choose", shell);         // sets v->run or v->insert
+//   list_open_palette(v, shell);          // or list_open_picker, list_open_help
+//   list_type(v, &key);
+//   list_act(v, "choose", shell);         // sets v->run or v->insert
 #ifndef TUI_LIST_H
 #define TUI_LIST_H
 
@@ -16,7 +17,8 @@ void list_open_start(struct view *v, const struct shell *shell);
 bool list_start_number(struct view *v, int number, const struct shell *shell);
 // Draws the description of the palette's selected item.
 void palette_describe(const struct view *v, struct canvas *c, struct area area);
-// what: model, image, data, adapter, session or script; NULL: lists these words.
+// what: model, image, data, adapter, session, script, or start (list_open_start); otherwise lists
+// the first six of these words.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
 void list_open_help(struct view *v, struct keys *keys, const char *context);
 void list_draw(struct view *v, struct canvas *c, struct area area);

@@ -1,9 +1,9 @@
 // tui/main.c -- the program: reads its arguments, connects its parts, runs lines, ends.
 //
-// Order: options; device; database; front end; MODEL; session; then -c and -f in their order, or
-// standard input, or the prompt. Exit status: 0, 1 a script failed or part of a conversation could
-// not be saved, 2 bad usage, 130 interrupted. A database that cannot be opened only causes a
-// notice.
+// Order: options; device; database; front end; MODEL; session; then -c, -f, -p and --image in their
+// order, or standard input, or the prompt. Exit status: 0, 1 a script failed or part of a
+// conversation could not be saved, 2 bad usage, 130 interrupted. A database that cannot be opened
+// only causes a notice.
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -307,8 +307,8 @@ static void run_config(struct program *p)
     free(path);
 }
 
-// Opens the requested model and session. If one cannot be opened, a script ends; an interactive
-// user continues.
+// Opens the requested model and session, and attaches pictures. -1: one of these failed, unless a
+// person types the lines: then reports the error and returns 0.
 static int begin(struct program *p)
 {
     const struct options *o = &p->options;

@@ -331,7 +331,7 @@ void maps_fill(struct view *v)
     const struct result_kind *k = kind_at(w.kind);
     const int layers = heads ? (int)v->snapshot->layers : i->strip.height ? maps_layers(v, now) : 0;
     const int tokens = token_count(v);
-    const bool answered = tokens && w.token < tokens; // else it belongs to a row of the prompt
+    const bool answered = tokens && w.token < tokens; // else the token belongs to the prompt
     const bool again = i->filled_once && i->filled_grid == i->grid && same_set(i, &w);
     if (!layers || ((k->each & EACH_TOKEN) && !answered) || again) return;
     i->filled = w;

@@ -11,16 +11,17 @@
 
 enum axis { AXIS_TOKEN, AXIS_LAYER, AXIS_HEAD };
 
-// direction +1 or -1: to the next or previous map; +2 or -2: to the last or first. While a
-// requested map is being computed, further steps start from that map.
+// direction +1 or -1: to the next or previous token or layer; +2 or -2: to the last or first token.
+// Heads ignore the direction: a step goes to the next head, and after the last to their mean. While
+// a requested map is being computed, further steps start from that map.
 void maps_step(struct view *v, enum axis axis, int direction);
 void maps_go(struct view *v, int token); // to the map of that token
-// Returns the index of the map of another layer that agrees with `now`; -1: none.
+// Returns the index of the map of `layer` that otherwise agrees with `now`; -1: none.
 int maps_layer(const struct view *v, const struct map *now, int layer);
-// Returns the number of layers that have a map of this kind, shown as a strip; 0: no strip.
+// Returns the number of layers in the strip of maps of this kind; 0: no strip.
 int maps_layers(const struct view *v, const struct map *now);
-// Shows the map of that layer, which the worker measures if none exists yet. Returns whether the
-// shown kind of map has layers.
+// Shows the map of that layer, which the worker measures if none exists yet. False: no map is
+// shown, an answer is being generated, or the layer has no map of the shown kind.
 bool maps_go_layer(struct view *v, int layer);
 // Requests the maps that are drawn but missing, each set once: those of the other layers or heads,
 // those that a changed setting has outdated, and the layer's sinks.
@@ -33,21 +34,21 @@ int maps_grid(const struct view *v, const struct map *now, int *list, int most);
 void maps_next_grid(struct view *v);
 // Shows the map at an index of image.maps.
 void maps_go_to(struct view *v, int index);
-// Returns the sum of all tiles of a map.
+// Returns the sum of the values of all tiles of a map.
 double maps_sum(const struct image_view *i, const struct map *m);
 // Returns the sinks.phi map of the tile's layer and picture; NULL: not measured yet.
 const struct map *maps_phi(const struct image_view *i, const struct map *m);
-// Returns whether the map's sinks can be left out: it has a value for each patch of one layer.
+// Returns whether sinks can be left out of the map: it covers the patches, for one token and layer.
 bool maps_has_sinks(const struct map *m);
-// Notes that a setting changed: maps measured before are dropped, and the shown one is measured
-// again.
+// Notes that a setting changed: drops the maps that the panel requested; maps_fill measures the
+// shown one again.
 void maps_outdate(struct view *v);
-void maps_kind(struct view *v); // to the next kind of map of the same layer and token
+void maps_kind(struct view *v); // to the next kind of map, of the same token and nearest layer
 void maps_take(struct view *v, const struct event_heatmap *h);
 // Ends the requests. why: the error; NULL: another line was queued, which has priority.
 void maps_failed(struct view *v, const char *why);
-// Returns the command that measures the chosen map, or the requested one; NULL: no command does.
-// free() it.
+// Returns the command that measures the requested map, or else the shown one; NULL: no command
+// does. free() it.
 char *maps_line(const struct view *v);
 bool maps_steps(const struct map *m);      // whether the step keys apply to this kind of map
 void maps_last(struct view *v, int token); // to that token's map if live maps ended before it

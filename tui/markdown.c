@@ -1,7 +1,8 @@
 // tui/markdown.c -- renders Markdown line by line, and the spans within each line.
 //
-// Reads the subset of CommonMark (spec.commonmark.org) and GitHub's tables that models write. Each
-// source line becomes one shown line; code lines begin with a tab, for wrap_begin_marked.
+// Reads the subset of CommonMark (spec.commonmark.org) and GitHub's tables that models write. A
+// source line becomes one shown line; fences are not shown. Code lines begin with a tab, for
+// wrap_begin_marked.
 #include "tui/markdown.h"
 
 #include <ctype.h>
@@ -127,7 +128,8 @@ static bool is_inner(const char *s, size_t at, size_t begin)
     return isalnum((unsigned char)last) || last == ')' || last == ']';
 }
 
-// Writes *italics*, **bold** and ***both***, around whole words only (not in 5*3 and 4*2).
+// Writes *italics*, **bold** and ***both*** (as bold), around whole words only (not in 5*3 and
+// 4*2). Returns the position after it; `at`: none.
 static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, size_t begin,
                        bool none[4])
 {
@@ -142,7 +144,7 @@ static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, siz
     return close + n;
 }
 
-// Writes [text](address) as text (address).
+// Writes [text](address) as text (address) and returns the position after it; `at`: no link.
 static size_t link_span(struct markdown *m, size_t at, size_t end, enum style style, int depth)
 {
     const char *s = m->source;

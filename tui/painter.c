@@ -14,7 +14,7 @@
 enum { KEPT = 24, WAITING = 3, NAMES = 240, FIRST_NAME = 16 };
 
 struct painted {
-    uint64_t key, used; // used: when it was last taken
+    uint64_t key, used; // used: `clock` of the last painter_ready or painter_take
     uint32_t id;
     struct buf bytes;
 };
@@ -150,8 +150,8 @@ bool painter_ready(struct painter *p, uint64_t key)
     return found != NULL;
 }
 
-// Returns the next id without a cached picture: reusing an id would remove its picture from the
-// terminal. The caller holds the mutex.
+// Returns the next id, less FIRST_NAME, without a cached picture: reusing an id would remove its
+// picture from the terminal. The caller holds the mutex.
 static uint32_t free_name(const struct painter *p)
 {
     uint32_t next = p->last_id;

@@ -24,7 +24,7 @@ struct panel {
     // Returns whether the panel accepts letters now; may be NULL.
     bool (*typing)(const struct view *v);
     void (*type)(struct view *v, const struct key *key);
-    // Handles a click at x, y of the panel's inner area; may be NULL.
+    // Handles a mouse event at x, y of the panel's inner area (button: tui/keys.h); may be NULL.
     void (*click)(struct view *v, struct area area, int x, int y, int button);
 };
 

@@ -291,7 +291,7 @@ struct match {
     size_t entry;
 };
 
-// Finds the next match from the line `from` on.
+// Finds the nearest match after the line `from`, or before it if the direction is negative.
 static struct match find(struct chat_view *c, int from, int direction, int width)
 {
     struct match best = { .line = -1 };

@@ -67,7 +67,8 @@ static int shown_column(const struct dynamics_view *d, const struct series *s)
     return count ? found[d->unit % count] : 0;
 }
 
-// Returns the number of earlier runs to draw: those that have the same columns.
+// Returns the number of earlier runs to draw: at most d->runs, up to the first that has another
+// number of columns.
 static int earlier_runs(const struct dynamics_view *d)
 {
     const struct series *runs = d->series[d->shown];
@@ -127,7 +128,7 @@ static void zoom(const struct series *s, const int *columns, int count, double *
 
 // --- the cursor ----------------------------------------------------------------------------------
 
-// Returns the row at the cursor, or else at the layer of the shown map; -1: neither.
+// Returns the row nearest to the cursor, or else to the layer of the shown map; -1: neither is set.
 static int pointed_row(const struct view *v, const struct series *s)
 {
     const struct dynamics_view *d = &v->dynamics;
@@ -244,7 +245,8 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- keys and mouse ------------------------------------------------------------------------------
 
-// Moves the cursor by rows; without a cursor, starts at the shown map's layer or the first row.
+// Moves the cursor by rows. Without a cursor, starts at the shown map's layer, else sets it to the
+// first row (by < 0: the last).
 static void move_cursor(struct view *v, int by)
 {
     struct dynamics_view *d = &v->dynamics;

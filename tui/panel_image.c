@@ -140,7 +140,6 @@ static void draw_legend(const struct view *v, struct canvas *c, struct area area
     buf_release(&b);
 }
 
-// Adds all tiles of the map: maps that differ only in their part of the picture.
 void image_tiles(const struct view *v, const struct image_view *i, const struct map *m,
                  struct drawing *d)
 {
@@ -397,7 +396,7 @@ static void toggle_box(struct view *v, const double box[4])
 // highest value.
 static void toggle_tokens(struct view *v)
 {
-    enum { WIDTH = 1000 }; // the part of a picture that surely lies within one patch
+    enum { WIDTH = 1000 }; // 1 / WIDTH of a picture's side is less than a patch
     const struct image_view *i = &v->image;
     const struct map *m = view_map(v);
     const double x0 = i->point_x, y0 = i->point_y;

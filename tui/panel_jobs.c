@@ -31,7 +31,8 @@ static bool is_marked(const struct jobs_view *j, int64_t id)
 
 enum { CELL = 48 };
 
-// Returns the name of the first argument that is a path, else the first argument; "" without one.
+// Returns the file name in the first argument with a slash or dot, else the first argument; ""
+// without arguments.
 static const char *data_of(const struct job_row *row)
 {
     for (int i = 0; i < row->argc; i++)
@@ -54,7 +55,7 @@ static void put_method(struct buf *b, const struct job_row *row)
 
 enum column { ID, KIND, STATE, METHOD, DATA, PROGRESS, LEFT, RATE, LOSS, MEMORY, COLUMNS };
 
-// `rank`: those with the lowest numbers are shown first.
+// If not all columns fit, those of the lowest ranks are shown.
 static const struct {
     const char *title;
     int rank;
@@ -113,7 +114,7 @@ struct table {
     int bar;
 };
 
-// Chooses columns by importance, as far as they fit.
+// Chooses columns by rank, as far as they fit. Columns of rank 0 are shown even without values.
 static struct table fit_columns(const struct jobs_view *j, int width)
 {
     struct table t = { .bar = width > 100 ? WIDE_BAR : BAR };
@@ -169,7 +170,8 @@ static void draw_titles(struct canvas *c, struct area line, const struct table *
 
 // --- curves --------------------------------------------------------------------------------------
 
-// Returns whether two series share a chart: a series and its validation ("validation_loss").
+// Returns whether two series share a chart: their names agree up to a dot, apart from the prefix
+// "validation_".
 static bool share_chart(const char *a, const char *b)
 {
     static const char validation[] = "validation_";
@@ -180,7 +182,7 @@ static bool share_chart(const char *a, const char *b)
     return length == strcspn(b, ".") && !strncmp(a, b, length);
 }
 
-// Returns whether the curve is the first one of its chart.
+// Returns whether the curve is the first one of its chart, and has at least two points.
 static bool begins_chart(const struct jobs_news *n, size_t curve)
 {
     for (size_t i = 0; i < curve; i++)
@@ -359,7 +361,7 @@ static void mark(struct view *v, int64_t id)
     view_hint(v, "at most %d jobs can be marked", JOBS_MARKED);
 }
 
-// Draws the losses of the marked jobs and the selected one in the conversation.
+// Requests a plot of the losses of this job and the marked ones, in the conversation.
 static void compare(struct view *v, int64_t id)
 {
     struct buf b = { 0 };

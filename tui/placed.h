@@ -9,7 +9,8 @@
 //   seconds = placed_wait(&p, now);                     // until something must be sent again
 //
 // While tmux redraws a window or shows another, it drops sequences for the outer terminal. So this
-// code repeats the query until a reply arrives, and pictures until the terminal confirms them.
+// code repeats the query until a reply arrives, and pictures until the terminal confirms them, but
+// each a limited number of times.
 #ifndef TUI_PLACED_H
 #define TUI_PLACED_H
 

@@ -113,7 +113,8 @@ static void wipe_progress(struct plain *p)
     p->progress = false;
 }
 
-// Prepares for a whole line on `s`: ends the answer's line if both are on the same terminal.
+// Prepares for a whole line on `s`: ends the answer's line if `s` is standard output, or if both
+// are terminals.
 static void begin_lines(struct plain *p, const struct stream *s)
 {
     wipe_progress(p);
@@ -445,7 +446,6 @@ static void put_words(struct plain *p, const struct event_heatmap *h)
     buf_release(&b);
 }
 
-// Draws the map.
 static void put_drawing(struct plain *p, const struct event_heatmap *h)
 {
     struct buf b = { 0 };

@@ -1,5 +1,4 @@
-// tui/prompt.h -- the input line of the full screen: readline edits it, the screen draws
-// it.
+// tui/prompt.h -- the input line of the full screen: readline edits it, the screen draws it.
 //
 //   struct prompt *p = prompt_new(&shell, on_line, self);
 //   prompt_feed(p, bytes, n);               // keys for readline; calls on_line for a complete line

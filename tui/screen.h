@@ -5,8 +5,8 @@
 //   status = screen_run(s, &shell, keys, begin, self);   // until the user leaves
 //   screen_free(s);
 //
-// Two threads: one computes (tui/worker.h); the calling one draws and reads keys, in one loop
-// around poll(). The news queue is the screen's only source of data.
+// One thread computes (tui/worker.h); the calling one draws and reads keys, in one loop around
+// poll(). The news queue brings it the data of all other threads.
 #ifndef TUI_SCREEN_H
 #define TUI_SCREEN_H
 

@@ -66,7 +66,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed_p
     const bool focused = p->panel == s->focus && !screen_covered(s);
     struct area inner = p->area;
     if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
-    // A conversation without other panels, and small areas, have no frame.
+    // A conversation without focus and without other panels, and small areas, have no frame.
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {

@@ -6,7 +6,8 @@
 //   ... in the loop, when news_fd(q) is readable:
 //   while ((n = news_next(q))) { ... n->event ... news_free(n); }
 //
-// Any thread may post; one reads. An event is copied with everything it points to. A map's area
+// Any thread may post; one reads. An event is copied with its texts, ids, token, answer, table,
+// map, columns, flip and progress; the reader must not follow other pointers of it. A map's area
 // becomes fractions of the picture; a message becomes its text (event.text), role (event.id) and
 // number of pictures (event.count); the pictures of EVENT_CHANGED become previews (data: struct
 // previews).
@@ -25,7 +26,7 @@ enum news_kind {
     NEWS_PICTURE,  // data: struct preview
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
-    NEWS_OPEN,     // text: the picker to open, or "tour"
+    NEWS_OPEN,     // text: the picker to open, "tour", "start" or "last"
     NEWS_DRAFT,    // data: struct draft, an earlier unsent line
     NEWS_MAP,      // event: a map that the screen requested
     NEWS_NO_MAP,   // text: why the requested map cannot be computed; NULL: another line was queued

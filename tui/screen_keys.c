@@ -1,8 +1,8 @@
 // tui/screen_keys.c -- routes keys, and runs the actions that belong to no panel.
 //
-// An open list or page takes all keys. A focused panel takes the keys of its context, then the keys
-// of the context "all"; other letters return the focus to the input line. Without a focused panel,
-// keys that are not in the table go to readline.
+// An open list or page takes all keys. A focused panel takes the keys of its context, then those of
+// the contexts "panel" and "all"; other letters return the focus to the input line. Without a
+// focused panel, keys that are not in the table go to readline.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -298,7 +298,7 @@ static bool covers_all(const struct screen *s)
     return count && placed[count - 1].over && placed[count - 1].area.width == s->canvas.columns;
 }
 
-// Shows the line that measures the chosen map if it is not `before`, which this function frees.
+// Shows the line that measures the current map if it is not `before`, which this function frees.
 static void show_map_line(struct view *v, char *before)
 {
     char *now = maps_line(v);

@@ -1,5 +1,6 @@
 // tui/screen_parts.h -- shared by the files of the full screen: screen.c (start, loop, end),
-// screen_keys.c (keys and mouse), screen_draw.c (a frame).
+// screen_keys.c (keys and mouse), screen_draw.c (a frame), screen_draft.c (unsent text),
+// screen_tour.c (/tour).
 #ifndef TUI_SCREEN_PARTS_H
 #define TUI_SCREEN_PARTS_H
 

@@ -15,7 +15,7 @@
 #include "core/base/err.h"
 #include "core/engine/engine.h"
 
-// Handlers take no user argument, so this state is global: the only global state of the program.
+// Handlers take no user argument, so this state is global.
 static struct {
     struct engine *_Atomic engine;
     enum signals_how how;

@@ -1,7 +1,7 @@
 // tui/snapshot.h -- the engine's state for the screen, copied between two lines.
 //
-// Only the computing thread uses the engine; that thread posts a snapshot after every line. Each
-// picture is posted once.
+// Only the computing thread uses the engine; that thread posts a snapshot after every line that it
+// shows. Each picture is posted once, and again when its boxes change.
 #ifndef TUI_SNAPSHOT_H
 #define TUI_SNAPSHOT_H
 

@@ -11,8 +11,8 @@ struct subcommand {
     const char *name;
     const char *usage; // its arguments
     const char *help;  // one line
-    // argv: the arguments after the subcommand. Returns an exit status; for 2 the caller prints err
-    // and usage. NULL: `run MODEL`, which options_read handles.
+    // argv: the arguments after the subcommand. Returns an exit status; the caller prints err if it
+    // is not 0, and the usage if it is 2. NULL: `run MODEL`, which options_read handles.
     int (*run)(const struct subcommand *c, int argc, char **argv, struct err *err);
 };
 

@@ -1,7 +1,7 @@
 // tui/terminal.c -- writes the cells of a canvas that differ from the terminal's.
 //
-// Unlike ncurses, which scrolls lines if rows are similar, never scrolls: scrolling would move
-// colours and pictures. Uses only the terminfo part of ncurses.
+// Uses only the terminfo part of ncurses, because ncurses scrolls lines if rows are similar: that
+// would move colours and pictures.
 #include "tui/terminal.h"
 
 #include <errno.h>

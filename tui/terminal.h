@@ -16,7 +16,7 @@
 
 struct terminal;
 
-// Returns whether standard output can show a screen: a terminal with cursor movement, not "dumb".
+// Returns whether standard input and output are a terminal with cursor movement, not "dumb".
 bool terminal_possible(void);
 // If no locale is set, chooses C.UTF-8, and exports it to the environment for readline and editors:
 // call before using either. Returns whether the locale is UTF-8.

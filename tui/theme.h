@@ -35,7 +35,7 @@ enum style {
     STYLE_CURVE2,
     STYLE_CURVE3,
     STYLE_CURVE4,
-    STYLE_GHOST, // curves of the previous run
+    STYLE_GHOST, // curves of earlier runs, and the spread of a curve's points
     STYLE_BAR,
     STYLE_COUNT
 };

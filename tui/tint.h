@@ -11,7 +11,7 @@
 
 enum tint { TINT_OFF, TINT_PICTURE, TINT_PROBABILITY, TINT_ENTROPY };
 
-// Returns the value of screen.tint; TINT_OFF on a canvas without colours.
+// Returns the value of screen.tint; TINT_OFF on a canvas with too few colours (canvas.mono).
 enum tint tint_now(const struct view *v, const struct canvas *c);
 // Returns the upper end of the scale, which starts at 0: the highest value among all answers, or 1
 // for probabilities. 0: no token has a value.

@@ -24,7 +24,7 @@ bool typed_next(struct typed *t, char **line);
 bool typed_open(const struct typed *t);
 // Discards pasted lines that have not been taken yet.
 void typed_flush(struct typed *t);
-// Like typed_flush, but also discards an incomplete multi-line text.
+// Discards an incomplete multi-line text, but no pasted lines.
 void typed_drop(struct typed *t);
 void typed_release(struct typed *t);
 

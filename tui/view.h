@@ -4,8 +4,8 @@
 //   view_take(v, news);                  // one struct news
 //   panel->draw(v, &canvas, area, true);
 //
-// The screen's thread owns the view. A panel changes nothing in the view but positions on the
-// screen (scroll offset, selection).
+// The screen's thread owns the view. A panel changes only its own state (scroll offset, selection,
+// input fields), the hint and the requests at the end of struct view.
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
 
@@ -105,7 +105,7 @@ struct image_view {
     bool corrected;                           // leaves attention sinks out of the map
     bool sinks_asked;                         // the sinks of this layer and picture were requested
     int sinks_layer, sinks_picture;
-    // A cursor on the map, in fractions of the picture: the middle of a patch.
+    // A cursor on the map, in fractions of the picture.
     bool pointing;
     double point_x, point_y;
     struct map_id outdated; // the map that was shown when a setting changed: measured again
@@ -314,7 +314,7 @@ struct view {
     bool expect_message; // the running line is expected to become a message
     int tour;            // the offered step, from 1; 0: none
     int64_t prompt_tokens;
-    char *hint;     // one line, until the next key
+    char *hint;     // shown until the next key
     char *key_line; // the line that does what the last key did; NULL: none yet
     // Requests of a panel.
     char *run;     // line to run

@@ -3,7 +3,7 @@
 //
 //   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
 //   worker_submit(w, "What is this?", false, false);     // posts NEWS_BUSY, events, NEWS_IDLE
-//   worker_cancel(w, NULL);                              // the running line and the queued ones
+//   worker_cancel(w, NULL);                              // the running line, drops queued ones
 //   worker_stop(w, 5);  worker_free(w);
 #ifndef TUI_WORKER_H
 #define TUI_WORKER_H
@@ -23,8 +23,8 @@ void worker_submit(struct worker *w, const char *line, bool live, bool key);
 // Queues a line that runs only for its maps, once the queue is empty. It replaces an earlier line
 // of this kind, and ends early when another line is submitted.
 void worker_submit_quiet(struct worker *w, const char *line);
-// Drops the queued lines and cancels the running one. Returns how many were queued, with their
-// texts in `dropped` (may be NULL).
+// Cancels the running line and drops the queued ones that are not live. Returns the number of
+// dropped lines, with their texts in `dropped` (may be NULL).
 int worker_cancel(struct worker *w, struct buf *dropped);
 bool worker_busy(struct worker *w);   // a line is running or queued
 int worker_waiting(struct worker *w); // number of queued lines

@@ -42,7 +42,8 @@ struct figure {
 
 // Reads the appearance; settings NULL: the defaults. Borrows texts of the settings.
 struct figure_look figure_look(const struct settings *settings);
-// Fails unless the file name ends in .png, .svg or .pdf.
+// Fails unless the file can be written, and its name ends in .png, .svg or .pdf. Other names are
+// allowed only for pipes and terminals, which get a PNG.
 int figure_check(const char *path, struct err *err);
 // `width` and `height` are in points. Returns NULL if figure_check fails or the figure is too
 // large.
@@ -50,7 +51,9 @@ struct figure *figure_open(const char *path, double width, double height,
                            const struct figure_look *look, struct err *err);
 // Writes the file as a whole or not at all, and frees the figure.
 int figure_close(struct figure *f, struct err *err);
-// Draws to pixels instead of a file: RGB [height, width, 3], which the caller frees.
+// Draws to pixels instead of a file. The size is in points; figure_close_pixels returns RGB
+// [height, width, 3] with look->scale pixels per point (fewer for a very large figure), which the
+// caller frees.
 struct figure *figure_open_pixels(double width, double height, const struct figure_look *look,
                                   struct err *err);
 int figure_close_pixels(struct figure *f, uint8_t **pixels, int *width, int *height,
@@ -65,7 +68,8 @@ void figure_line(const struct figure *f, double x0, double y0, double x1, double
 void figure_pixels(const struct figure *f, const uint8_t *pixels, int width, int height, double x,
                    double y, double over, double down);
 
-// A line of text; (x, y) is the point at share `at` of its baseline: 0 is the start, 1 the end.
+// A line of text; (x, y) is the point at share `at` of its baseline: 0 is the start, 1 the end. SVG
+// rounds `at` to halves.
 struct figure_text {
     double x, y, size, at;
     double turn; // degrees, counterclockwise
@@ -90,7 +94,7 @@ int figure_text_wrap(const struct figure *f, double size, const char *text, doub
 // True if this machine has any font. Without one, Cairo draws plain strokes, ASCII only.
 bool figure_has_fonts(void);
 // Returns the substitute for a missing font, which the caller frees; NULL if `font` is installed or
-// the machine has no fonts.
+// generic ("sans"), or the machine has no fonts.
 char *figure_font_instead(const char *font);
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/draw/heatmap.h"
 #include "core/draw/palette.h"
 
-// Points. A frame has its maps in one row.
+// In points.
 static const double margin = 12, letters = 10, line = 14, wide_most = 1200;
 enum {
     PAUSE = 50, // hundredths of a second

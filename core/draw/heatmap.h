@@ -24,9 +24,9 @@ void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, 
                   uint8_t *pixels);
 // Writes a title: "off: attention, layer 3, all heads, all tokens, picture 0, tile 1 of 2".
 void heatmap_title(const struct event_heatmap *map, char *text, size_t size);
-// heatmap_paint draws all maps side by side, from the upper left corner of an open figure, each
-// with title, legend, unit and axes; heatmap_size computes their size in points. `cut`: values
-// exceed the scale, and the colour bar says "or more".
+// heatmap_paint draws all maps in rows of four (of more beyond 64 maps), from the upper left corner
+// of an open figure, each with title, colour bar, unit and axes; heatmap_size computes their size
+// in points. `cut`: values exceed the scale, and the colour bar says "or more".
 void heatmap_size(const struct event_heatmap *maps, size_t count, double *width, double *height);
 void heatmap_paint(struct figure *f, const struct event_heatmap *maps, size_t count, bool cut);
 int heatmap_figure(const char *path, const struct figure_look *look,

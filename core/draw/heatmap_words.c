@@ -45,7 +45,9 @@ static double overlap(double a, double b, double c, double d)
 // A part of the picture.
 struct part {
     const char *name;
-    double sum, area; // of the values, weighted by the shares of their cells in the part; of shares
+    // sum: of the values, each weighted by the share of its cell that lies in the part. area: sum
+    // of these shares.
+    double sum, area;
 };
 
 static int by_sum(const void *a, const void *b)

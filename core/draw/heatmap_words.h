@@ -9,12 +9,11 @@
 
 struct boxes;
 
-// Appends a sentence without a full stop. A map over the picture: the ninths of the picture that
-// have more than their part of the sum of all values, the highest first, and before them each named
-// object with a box that has more than the box's part of the picture (objects: in pixels of the
-// picture; NULL: none). A map with negative values: the ninths with the highest and the lowest
-// mean. Other maps: the cell with the highest value, by its axes. Appends nothing if no value is
-// known.
+// Appends a sentence without a full stop. A map over the picture: each named object whose box has a
+// larger share of the sum of all values than of the area (objects: in pixels of the picture; NULL:
+// none); then up to three ninths of the picture, those with the largest shares. A map over the
+// picture with negative values, or with sum 0: the ninths with the highest and the lowest mean.
+// Other maps: the cell with the highest value, by its axes. Appends nothing if no value is known.
 void heatmap_say(const struct event_heatmap *h, const struct boxes *objects, struct buf *b);
 
 #endif

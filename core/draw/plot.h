@@ -2,8 +2,8 @@
 //
 //   struct plot_line lines[] = { { .name = "3 loss", .x = steps, .y = values, .count = n } };
 //   plot_text(&b, NULL, lines, 1, 0, 16);                 // as wide as the terminal
-//   plot_figure("loss.pdf", &look, &(struct plot_axes){ .x = "step", .y = "loss" }, lines, 1,
-//   &err);
+//   const struct plot_axes axes = { .x = "step", .y = "loss" };
+//   plot_figure("loss.pdf", &look, &axes, lines, 1, &err);
 //
 // Room core/draw/: curves, bars and heat maps, as text and as figures. Uses base, settings and
 // picture.
@@ -37,9 +37,9 @@ struct plot_axes {
     bool log_x, log_y; // values of 0 and below are gaps
 };
 
-// Bins a line with very many points (plot_bin). `axes` may be NULL. `width` 0: the width of the
-// terminal on standard output, or 80 without a terminal. `height`: lines of the drawing itself;
-// ignored for bars, which take a line each.
+// Appends the plot as text; bins a line with very many points (plot_bin). `axes` may be NULL.
+// `width` 0: the width of the terminal on standard output, or 80 without a terminal. `height`:
+// lines of the drawing itself; ignored for bars, which take a line each.
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                size_t count, int width, int height);
 // Writes a PNG, SVG or PDF file, as the extension of `path` says.

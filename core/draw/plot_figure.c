@@ -35,7 +35,8 @@ static const struct figure_theme *theme_of(const struct sheet *s)
     return s->f->look.theme;
 }
 
-// Rounds to an eighth of a point, a quarter of a PNG's pixel: saves digits in a file.
+// Rounds to an eighth of a point (a quarter of a PNG's pixel at the default scale): saves digits in
+// a file.
 static double snapped(double at)
 {
     return round(at * 8) / 8;

@@ -39,7 +39,7 @@ uint32_t ramp_colour(const char *name, double share)
     const struct ramp *ramp = &ramps[0];
     for (size_t i = 0; i < sizeof ramps / sizeof ramps[0]; i++)
         if (!strcmp(ramps[i].name, name)) ramp = &ramps[i];
-    if (!(share > 0)) return ramp->stops[0]; // also NaN
+    if (!(share > 0)) return ramp->stops[0]; // or NaN
     if (share >= 1) return ramp->stops[STOPS - 1];
     const double at = share * (STOPS - 1);
     const int low = (int)at;

@@ -67,8 +67,8 @@ struct job {
     const struct backend *backend;
     struct sinks *sinks;
     // The processes that share the work; NULL: only this process. All run the job; only rank 0
-    // reports and writes. A rank that fails or must stop ends all ranks; job_agree gives all ranks
-    // the same answer.
+    // writes, and only rank 0 reports (but see report_part). A rank that fails or must stop ends
+    // all ranks; job_agree gives all ranks the same answer.
     struct ranks *ranks;
     bool resumed;      // the job ran before: continue from the last checkpoint, if any
     const char *state; // the job's folder beside the database, for internal files

@@ -1,6 +1,7 @@
-// core/jobs/job_data.h -- a job's state file: JSON lines, each for one sample ("done": its number,
-// from 1). The first line records the job's inputs (core/jobs/identity.h) and the provenance
-// (core/adapter/provenance.h), so that a resumed job cannot continue with different ones.
+// core/jobs/job_data.h -- a job's state file: JSON lines. The first line records the job's inputs
+// (core/jobs/identity.h) and the provenance (core/adapter/provenance.h), so that a resumed job
+// cannot continue with different ones. Each other line belongs to a sample ("done": its number,
+// from 1), which may have several lines.
 //
 //   const struct job_data of = { path, data, &provenance, .answers = file };
 //   FILE *f = job_data_open(&of, job->resumed, take_line, self, &err);
@@ -35,9 +36,10 @@ struct job_data {
                 // its lines are cut off
 };
 
-// Opens the file for appending after the valid part, since a kill may have cut off a line. Returns
-// NULL also if the data (its SHA-256), a sample's pictures or the provenance has changed, including
-// the content of the adapter and of files that settings name; the state file then stays unchanged.
+// Opens a new file or, if resumed, the old one for appending after its valid part: a kill may have
+// cut off a line. Returns NULL with a message, and leaves a resumed job's file unchanged, if the
+// data, the files of --answers or --shots (by SHA-256), a sample's pictures or the provenance has
+// changed; the latter includes the content of the adapter and of files that settings name.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
 // Reads a file in which every line is a complete sample; compares nothing.

@@ -1,5 +1,6 @@
-// core/settings/screen_settings.c -- settings of the full screen. The core stores them, but
-// reads only those of the live map (core/probes/live.c) and screen.tint (core/engine/).
+// core/settings/screen_settings.c -- settings of the full screen. The core reads only screen.map
+// (core/draw/figure.c), those of the live map (core/probes/live.c, core/engine/) and screen.tint
+// (core/engine/).
 #include "core/settings/settings.h"
 
 static const char *const themes[] = { "default", "dark", "light", "terminal", "contrast", NULL };

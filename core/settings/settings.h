@@ -165,7 +165,8 @@ int settings_set(struct settings *s, const char *key, const char *value, struct 
 void settings_reset(struct settings *s, const char *key);
 bool settings_changed(const struct settings *s, const char *key); // differs from the default
 
-// Values; the key must exist and have that type, else BUG. s == NULL reads the defaults.
+// Values; the key must exist, else BUG, and should have that type, which is not checked. s == NULL
+// reads the defaults.
 const char *settings_text(const struct settings *s, const char *key); // any type, as typed
 bool settings_flag(const struct settings *s, const char *key);
 int64_t settings_integer(const struct settings *s, const char *key);
@@ -175,7 +176,8 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 
 // Reads a SETTING_LIST for a model of that many layers; BUG if it holds a word (settings_is).
 // Layers count from 0; A-B includes both ends; percentages of depth are rounded to layers, p% =
-// round(p layers), half to even, and P%-Q% ends before Q: 60%-80% of 16 layers is 10..12. Lists are
+// round(p / 100 x layers), half to even, and P%-Q% ends before Q: 60%-80% of 16 layers is 10..12.
+// If all ranges of percentages are empty, the layer nearest to the last one is used. Lists are
 // ascending without repetition. Sets the flags of listed layers in set[layers]; returns their
 // number, or -1 with a message when a layer is outside the model or listed twice.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
