@@ -55,8 +55,8 @@ struct graphics {
     bool has_background; // the terminal has reported its background
     uint32_t background; // 0xRRGGBB
 };
-// Appends the query for the terminal, or nothing if the terminal might display it as text, by TERM,
-// TERM_PROGRAM and STY.
+// Appends the query for the terminal, or nothing if the terminal might display it as text (judged
+// by TERM, TERM_PROGRAM and STY).
 void graphics_query(struct graphics *g, struct buf *out);
 // Appends only kitty's query, for a second try: tmux may drop the first.
 void graphics_query_kitty(const struct graphics *g, struct buf *out);

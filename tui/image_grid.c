@@ -13,7 +13,7 @@ static bool is_shown(const struct map *m, const struct map *now)
            (m->head < 0 ? -1 : m->head) == (now->head < 0 ? -1 : now->head);
 }
 
-// Chooses the size of the small maps: the largest with which all fit, else the least.
+// Chooses the size of the small maps: the largest with which all fit, else the smallest.
 static void size_tiles(struct image_view *i, struct area area, int count)
 {
     // The heads of all layers are sorted: a tile must have room for a label with the share.

@@ -144,7 +144,7 @@ static bool input_left(void)
            ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-// Reports unread standard input: with -c, -f and -p, only `-f -` and a file named `-` read it.
+// Reports unread standard input: with -c, -f and -p, nothing reads it but `-f -` and a picture `-`.
 static void report_unread(const struct lines *l, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)

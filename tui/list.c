@@ -126,7 +126,9 @@ void list_ready(struct view *v)
 struct help {
     struct list_view *list;
     const char *context;
-    const char *everywhere; // if not NULL, adds instead this context's keys that are not overridden
+    // NULL: adds the keys of `context`; else those of this context that `context` does not
+    // override.
+    const char *everywhere;
 };
 
 // Returns whether a key of the panel's context overrides this key in the panel. A user's binding

@@ -307,8 +307,8 @@ static void run_config(struct program *p)
     free(path);
 }
 
-// Opens the requested model and session, and attaches pictures. -1: one of these failed, unless a
-// person types the lines: then reports the error and returns 0.
+// Opens the requested model and session, and attaches pictures. Reports errors; returns -1 after
+// one, unless a person types the lines.
 static int begin(struct program *p)
 {
     const struct options *o = &p->options;

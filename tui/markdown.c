@@ -129,7 +129,7 @@ static bool is_inner(const char *s, size_t at, size_t begin)
 }
 
 // Writes *italics*, **bold** and ***both*** (as bold), around whole words only (not in 5*3 and
-// 4*2). Returns the position after it; `at`: none.
+// 4*2). Returns the position after the span; `at`: no span.
 static size_t emphasis(struct markdown *m, size_t at, size_t end, int depth, size_t begin,
                        bool none[4])
 {

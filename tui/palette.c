@@ -121,7 +121,7 @@ static void add_models(struct view *v)
     names_release(&found);
 }
 
-// Adds a file or folder that a command opens; returns whether the path is a folder that none opens.
+// Adds a file or folder that a command opens; returns whether the path is any other folder.
 static bool add_path(struct view *v, const char *path)
 {
     struct stat st;

@@ -283,8 +283,8 @@ static void wait_at_most(int *wait, double seconds)
     if (*wait < 0 || pause < *wait) *wait = pause;
 }
 
-// Returns for how long poll may wait (ms) until something is due: a frame, a draft, a step of maps
-// that play, a picture to resend, the end of a key; -1: without limit.
+// Returns for how long poll may wait (ms) until something is due: a frame, a step of the spinner, a
+// draft, a step of maps that play, a picture to resend, the end of a key; -1: without limit.
 static int patience(const struct screen *s)
 {
     const double now = clock_seconds(), again = terminal_wait(s->terminal, now);

@@ -16,8 +16,8 @@
 void text_repair(struct buf *to, const char *text);
 // Like text_repair, but also shows control characters other than newline and tab as ^X or U+FFFD.
 void text_printable(struct buf *to, const char *text);
-// Writes text in printable form to a terminal, unchanged to other streams. All lines of plain
-// output use this function, except the escape sequences of vlmsh itself.
+// Writes text in printable form to a terminal, unchanged to other streams. Plain output writes all
+// untrusted text by this function.
 void text_put(FILE *out, const char *text);
 void text_printf(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Returns the text's width in columns of a terminal (two for a wide character, none for a combining

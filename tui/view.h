@@ -4,8 +4,8 @@
 //   view_take(v, news);                  // one struct news
 //   panel->draw(v, &canvas, area, true);
 //
-// The screen's thread owns the view. A panel changes only its own state (scroll offset, selection,
-// input fields), the hint and the requests at the end of struct view.
+// The screen's thread owns the view. Panels change only what they show (scroll offset, selection,
+// shown map, input fields), the hint and the requests at the end of struct view.
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
 

@@ -3,7 +3,7 @@
 //
 //   struct worker *w = worker_start(shell, queue, &owner, begin, self);  // begin(self) runs first
 //   worker_submit(w, "What is this?", false, false);     // posts NEWS_BUSY, events, NEWS_IDLE
-//   worker_cancel(w, NULL);                              // the running line, drops queued ones
+//   worker_cancel(w, NULL);                              // the running line; drops queued ones
 //   worker_stop(w, 5);  worker_free(w);
 #ifndef TUI_WORKER_H
 #define TUI_WORKER_H
