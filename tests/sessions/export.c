@@ -19,7 +19,8 @@ static char *export_text(struct store *s, const char *file)
     return text;
 }
 
-// The lines of the export after "/set sample.seed 0", without the date and the folder.
+// Returns the export from the line after "/set sample.seed 0", with DAY for the date and DIR for
+// the folder.
 static char *export_commands(struct store *s, const char *file)
 {
     char *text = export_text(s, file), *real = realpath(folder, NULL);
@@ -245,7 +246,8 @@ static void test_measurements(void **state)
     text = export_commands(s, "y");
     assert_contains(text, "/answer\n/ablate heads\n");
     free(text);
-    // Settings changed in mid-answer stay so, though a measurement precedes the answer.
+    // A setting changed during an answer is written with /later even if a measurement precedes the
+    // answer.
     say(ROLE_USER, "three");
     measured("[\"norms\"]");
     tell(&(struct event){
@@ -262,7 +264,7 @@ static void test_measurements(void **state)
     store_close(s);
 }
 
-// A command that makes a file is repeated though it precedes the session, before the setting that
+// A command that makes a file is repeated even if it precedes the session: before the setting that
 // names the file, and in each session of the model.
 static void test_makers(void **state)
 {

@@ -45,7 +45,7 @@ static int teardown(void **state)
     return system(command);
 }
 
-// The database with its sink, and a second sink that keeps the notices.
+// Opens the database with its sink, and a second sink that keeps the notices.
 static inline struct store *open_store(void)
 {
     struct err err = { 0 };
@@ -115,7 +115,8 @@ static inline int64_t number(struct store *s, const char *sql)
     return value;
 }
 
-// The session as stored in the database now, as "user:hi assistant:ho", read by a separate program.
+// Returns the session as the database holds it now, as "user:hi assistant:ho", read through a
+// second connection.
 static inline char *kept(const char *name)
 {
     struct err err = { 0 };

@@ -33,7 +33,7 @@ static const struct {
     int rank, signal, status;
     const char *message, *others; // the beginning of the message; lines printed by the ranks
 } cases[] = {
-    // Open MPI 4: a rank was killed; versions up to 2 break the line as here.
+    // Open MPI 4: a rank was killed. Versions up to 2 break the line as in the second case.
     { DASHES "Primary job  terminated normally, but 1 process returned\n"
              "a non-zero exit code. Per user-direction, the job has been aborted.\n" DASHES DASHES
              "mpirun noticed that process rank 3 with PID 0 on node a exited on signal 9 "
@@ -76,7 +76,7 @@ static const struct {
       -1, 0, 0, "Process name: ", "" },
 };
 
-// Names the rank that ended the others, if there is no other message.
+// The rank that called MPI_Abort is kept apart from the rank named by other messages.
 static void aborted(void **state)
 {
     static const char text[] =

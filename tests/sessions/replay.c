@@ -167,7 +167,7 @@ static struct backend cpu_that(bool multiplies)
     return b;
 }
 
-// The lines of the session's script that set compute.matmul, without "/set compute.matmul ".
+// Returns the values that the session's script sets compute.matmul to, and its /later lines.
 static char *exported_arithmetic(struct program *p)
 {
     static const char set[] = "/set compute.matmul ";
@@ -195,8 +195,8 @@ static void expect_exported(struct program *p, const char *expected)
     free(is);
 }
 
-// Opens *p on `device` and resumes the session of *from; returns the notice about the arithmetic,
-// and the arithmetic in use.
+// Opens *p on `device` and resumes the session of *from; expects this notice (NULL: none about the
+// arithmetic), this setting, and this arithmetic in use.
 static void resume_on(struct program *p, const struct backend *device, const struct program *from,
                       const char *notice, const char *setting, const char *arithmetic)
 {
@@ -343,7 +343,7 @@ static void test_new_after_resume(void **state)
     end_program(&a);
 }
 
-// The notices of a line that sets something.
+// Runs a line and returns the notices.
 static const char *told_by(struct program *p, const char *text)
 {
     buf_clear(&notices);

@@ -181,7 +181,7 @@ static void assert_conversation(const struct engine *e, const char *expected)
 
 static const char *const picture_file = "tests/goldens/pictures/tiny.png";
 
-// Makes a session "old" of a model in /m, with a picture under a path that no longer exists.
+// Makes a session "old" of a model in /m, with a picture stored under `picture_path`.
 static void make_session(const char *picture_path)
 {
     size_t size;
@@ -333,7 +333,8 @@ static void test_hashed_later(void **state)
     }
 }
 
-// Answers of all models but the last become text; raw messages lose their ids.
+// Messages of all models but the last lose their ids (answers become text), and so does an answer
+// with an id that the model lacks.
 static void test_model_changed(void **state)
 {
     static const int32_t ids[] = { 1, 2 };

@@ -153,7 +153,7 @@ static void test_foreign_schema(void **state)
     }
 }
 
-// Tables and views of the user's own are left alone.
+// Tables and indexes of the user's own are left alone.
 static void test_schema_of_the_user(void **state)
 {
     struct store *s = open_store();

@@ -358,7 +358,8 @@ static void test_measured_too_much(void **state)
     store_close(s);
 }
 
-// The script that `said` names in quotes after "asks the session again: ".
+// Returns the text of the script that `said` names after "again: ", and removes the script's
+// folder.
 static char *script_in(const char *said)
 {
     const char *from = strstr(said, "again: '");

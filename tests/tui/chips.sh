@@ -12,7 +12,7 @@ from graphics import GraphicsTerminal
 from terminal import check
 
 program = os.environ["VLMSH"]
-# The answer, which belongs to the next prompt, but not to the one that /flops counts, is one token long.
+# The answer is one token long, because it belongs to the next prompt but not to the one that /flops counts.
 ask = ["/set sample.max_tokens 1", "/image demo/pictures/scene-1.png", "What is in the picture?"]
 
 def share(*lines):

@@ -11,7 +11,7 @@
 
 static const struct shell shell; // without a database
 
-// The completions of the word at the end of `line`.
+// Returns the completions of the word at the end of `line`.
 static struct candidates at_end(const char *line)
 {
     struct candidates c;

@@ -14,7 +14,7 @@
 #include "core/picture/boxes.h"
 #include "tui/json.h"
 
-// The line that the sink writes for an event, without its newline; NULL if none.
+// Returns the line that the sink writes for an event, without its newline; NULL if none.
 static char *line_of(const struct event *event)
 {
     char *text = NULL;
@@ -185,7 +185,7 @@ static void test_database_events_are_silent(void **state)
     assert_null(line_of(&(struct event){ .kind = EVENT_CLEAR }));
 }
 
-// A burst of progress events is reduced to its first and last line.
+// A burst of progress events is reduced to a few lines, with the first and the last.
 static void test_progress_is_throttled(void **state)
 {
     char *text = NULL;

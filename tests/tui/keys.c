@@ -228,7 +228,7 @@ static void test_bind(void **state)
     keys_free(k);
 }
 
-// Binding these would leave the user unable to type or send anything.
+// The keys that type, delete and send keep these meanings.
 static void test_fixed(void **state)
 {
     static const struct {
@@ -247,7 +247,7 @@ static void test_fixed(void **state)
     keys_free(k);
 }
 
-// A key has only the reader's name for it; names of keys that no terminal sends are refused.
+// Each spelling of a key becomes the reader's name of it; keys that no terminal sends are refused.
 static void test_spelling(void **state)
 {
     static const struct {
@@ -309,7 +309,7 @@ static void test_score(void **state)
     assert_true(list_score("/image", "im") > list_score("/train", "i"));
 }
 
-// The lines of the list as drawn.
+// Returns the list as drawn, as text.
 static char *drawn_list(struct view *v)
 {
     struct canvas c = { 0 };

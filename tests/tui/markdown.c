@@ -13,8 +13,8 @@
 #include "tui/markdown.h"
 #include "tui/wrap.h"
 
-// The rendered text, with styles other than the answer's as {S:bold}, wrapped lines joined by
-// newlines.
+// Returns the rendered text, with styles other than the answer's as {S:bold}, and wrapped lines
+// joined by newlines.
 static char *shown(const char *source, int width, unsigned options)
 {
     static const char letters[STYLE_COUNT] = {

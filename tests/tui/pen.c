@@ -29,7 +29,8 @@ static double contrast(uint32_t a, uint32_t b)
     return ((x > y ? x : y) + 0.05) / ((x > y ? y : x) + 0.05);
 }
 
-// Contrast on terminals that brighten bold text in the first eight colours (as xterm does).
+// Returns the contrast on terminals that brighten bold text in the first eight colours (as xterm
+// does).
 static double pen_contrast(struct pen pen)
 {
     const bool bright = pen.attributes & LOOK_BOLD && pen.ink >= 0 && pen.ink < 8;
@@ -54,7 +55,8 @@ static void test_readable(void **state)
     }
 }
 
-// On the terminal's own background; frames and earlier runs may be fainter than text.
+// Checks the contrast of styles without a paper of their own; frames (STYLE_BORDER) and curves of
+// earlier runs (STYLE_GHOST) may be fainter.
 static void check_background(const char *name, uint32_t paper, double least)
 {
     const struct theme *theme = theme_find(name);

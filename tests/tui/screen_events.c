@@ -536,8 +536,8 @@ static void test_all_sizes(void **state)
     news_queue_free(q);
 }
 
-// A noisy curve of very many points: a thin line of means with faint dots around it, in letters,
-// too.
+// A noisy curve of very many points becomes a thin line of means with faint dots around it, in
+// ASCII characters too.
 static void test_crowd(void **state)
 {
     enum { COUNT = 8000 };

@@ -308,7 +308,7 @@ static void write_film(const char *name, size_t first, size_t second, const char
     film_release(&f);
 }
 
-// Each frame marks its word, even if the token has no maps; texts of cells are drawn over the maps.
+// Each frame marks its word; texts of cells are drawn over the maps.
 static void films_mark_the_word_of_each_frame(void **state)
 {
     static const char *const names[] = { "a.gif", "b.gif", "c.gif", "d.gif" };

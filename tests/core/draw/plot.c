@@ -147,8 +147,8 @@ static void narrow_logarithmic_axes_have_numbers(void **state)
     buf_release(&b);
 }
 
-// A curve that falls from 10 to 1 with noise of +-0.5 and two spikes, with far more points than
-// columns: one mark per column along the mean, dots around it, the spikes in the band, and the gap
+// A curve that falls from 10 to 1 with noise of +-0.5, a spike and a gap, with far more points than
+// columns: one mark per column along the mean, dots around it, the spike in the band, and the gap
 // stays open.
 static void many_points_are_drawn_as_mean_and_band(void **state)
 {
@@ -181,7 +181,7 @@ static void many_points_are_drawn_as_mean_and_band(void **state)
     assert_in_range(marks, 55, 80); // one per column, except in the gap
     assert_in_range(faint, 60, 400);
     buf_release(&text);
-    // Few points, single points, and decreasing x stay unchanged.
+    // Lines of few points, of unjoined points, and with decreasing x stay unchanged.
     struct plot_line other = { .name = "", .x = x, .y = y, .count = 150 };
     assert_false(plot_bin(&b, &other, false, 1, COUNT, 100));
     other = line;
