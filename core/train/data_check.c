@@ -125,7 +125,8 @@ static int64_t group_of(struct data_check *c, int64_t index)
     return index;
 }
 
-// Computes the token counts of the sample's pictures; -1 if one cannot be used (already reported).
+// Computes the token counts of the sample's pictures; -1, after adding a finding, if one cannot be
+// used.
 static int check_pictures(struct checking *k, const struct sample *s, struct picture *pictures)
 {
     const size_t shown = s->dialogue.path_count;
@@ -207,7 +208,7 @@ static void check_sample(struct checking *k, const struct sample *s, struct data
     if (!model_has_vision(k->m) || check_pictures(k, s, pictures) == 0)
         to->usable = check_rows(k, s, pictures, to);
     free(pictures);
-    // An excluded sample does not link others.
+    // An unusable sample does not link others.
     struct data_sample *samples = k->c->samples;
     for (size_t i = 0; to->usable && model_has_vision(k->m) && i < d->path_count; i++) {
         int64_t *shown = &k->shown[check_picture(k, d->paths[i], d->path_count)->content];

@@ -1,5 +1,5 @@
 // core/train/data_check.h -- checks a data set before training: finds the usable samples, their
-// lengths, and the problems of the others.
+// lengths, and problems.
 //
 //   struct data_check c;
 //   if (data_check_run(&c, &dataset, model, settings, &options, &err) < 0) ...   // or stopped
@@ -20,13 +20,13 @@ struct model;
 struct settings;
 
 enum data_problem {
-    DATA_UNREADABLE,      // not a sample
+    DATA_UNREADABLE,      // not a sample, or its rows cannot be made
     DATA_MARKS,           // "<image>" marks and pictures do not match
-    DATA_PICTURE_MISSING, // no such file
-    DATA_PICTURE_BROKEN,  // not readable as a picture
+    DATA_PICTURE_MISSING, // no such file, or a URL that cannot be read
+    DATA_PICTURE_BROKEN,  // not readable as a picture, or refused by the model
     DATA_TOO_LONG,        // longer than the context
     DATA_NO_ANSWER,       // no trained token
-    DATA_SAME_ID,         // another sample has this id (both are used)
+    DATA_SAME_ID,         // an earlier sample has this id (both may be used)
     DATA_PROBLEMS
 };
 
@@ -40,7 +40,7 @@ struct data_finding {
 
 struct data_sample {
     bool chosen;  // of a selected kind
-    bool usable;  // selected and without problems
+    bool usable;  // chosen, and without problems except DATA_SAME_ID
     int32_t kind; // index in kinds.list
     int32_t answers, pictures;
     // Index of the first sample in the group of this one. A group holds the samples that share
@@ -59,9 +59,9 @@ struct data_check {
     size_t finding_count, finding_capacity;
     struct data_notices notices; // about the chosen samples; those about special tokens, only
                                  // about usable samples
-    size_t picture_files;        // number of distinct files
+    size_t picture_files;        // number of distinct paths of pictures
     struct names contents;       // SHA-256 of each picture that could be read
-    char pictures[HASH_HEX];     // SHA-256 over the bytes of all readable pictures, in order
+    char pictures[HASH_HEX];     // SHA-256 over sizes and bytes of the readable files
 };
 
 struct data_check_options {

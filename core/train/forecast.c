@@ -2,9 +2,9 @@
 //
 //   outline of the model -> sft_prepare -> the micro-batch with the largest pass -> sft_memory
 //
-// With train.checkpointing auto there are two dry runs: the first, which recomputes every layer,
-// determines how much free memory is left for keeping activations, or that layer inputs must be
-// offloaded to the host.
+// With train.checkpointing auto, the first dry run recomputes every layer. If it leaves free
+// memory, a second one keeps activations; if not, a second one offloads layer inputs to the host
+// (GPUs only).
 #include "core/train/forecast.h"
 
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static int run_real(struct dry *d, const struct load *load, struct forecast *f, 
         sft_run(&d->t, &set, load->which, load->count, 0, 1, 0, losses, &f->rows, err);
     d->t.graph.tape = NULL;
     free(losses);
-    // Assumes that all pictures have the mean size.
+    // Assumes that all pictures have the mean size of those loaded here.
     if (set.loader.known_count)
         d->t.train.loader.most =
             set.loader.used / set.loader.known_count * load->real->train.picture_files;
@@ -118,7 +118,7 @@ static void make_labels(struct labels *l, const struct model *m, int64_t rows,
     if (m->family->positions) m->family->positions(m, picture, &l->sequence);
 }
 
-// Makes a grey picture; if encoder and projector are frozen, encodes it, as the loader does.
+// Makes a black picture; if encoder and projector are frozen, encodes it, as the loader does.
 static int make_picture(struct dry *d, struct picture *p, struct err *err)
 {
     const struct model *m = d->job.model;
@@ -174,8 +174,8 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
 
 // --- the forecast --------------------------------------------------------------------------------
 
-// Counts every lane as if it were the largest, because over a whole run each lane eventually gets
-// the longest samples. Returns the bytes of an arena.
+// Counts every lane that ran as if it were the largest, because over a whole run each lane
+// eventually gets the longest samples. Returns the bytes of an arena.
 static size_t level_lanes(struct lanes *l)
 {
     size_t arena = 0, held = 0;
@@ -219,7 +219,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     sft_release(&d.t);
     settings_free(d.job.settings);
     if (status < 0) return -1;
-    // Memory already in use, not counted by any part.
+    // Memory that is already in use and that no other part counts.
     const struct sft *real = load->real;
     const uint64_t now = memory_now(), known = real ? real->job->model->arena.used +
                                                           real->train.loader.used +

@@ -7,7 +7,7 @@
 //
 // The forecast is the run itself on a device that computes nothing (core/graph/dry.h): it allocates
 // the parameters, runs the largest forward and backward passes, and counts their memory with the
-// function that counts a real run's (sft_memory), so the two cannot diverge.
+// function that also counts it in a real run (sft_memory).
 #ifndef CORE_TRAIN_FORECAST_H
 #define CORE_TRAIN_FORECAST_H
 

@@ -25,7 +25,7 @@ struct loader {
     uint64_t capacity; // bytes of pictures to cache; 0: 512 MB
     // Internal.
     struct image_decoder *decoder;
-    struct names keys;     // each made from a picture's path and picture_shape.several
+    struct names keys;     // of cached pictures: path, and whether a family's "several" applies
     struct picture *known; // [known_count] in the order of keys: pixels or visual tokens
     size_t known_count;
     uint64_t used, most; // bytes of cached pictures, now and at peak
@@ -45,7 +45,7 @@ struct loader_item {
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err);
 // Caches a decoded picture of a sample with `shown` pictures and takes ownership of *image, unless
-// the cache is full.
+// the cache is full or has the picture.
 void loader_keep(struct loader *f, const char *path, size_t shown, struct image *image);
 // Computes a picture's visual tokens and stores them in it, in the backend's memory.
 int loader_encode(const struct loader *f, struct graph *g, struct picture *p, struct err *err);

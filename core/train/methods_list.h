@@ -4,8 +4,9 @@ X("all", 2e-5, "@all")
 X("full", 2e-5, "@decoder; @embedding; @head; @projector")
 X("lora", 2e-4, "lora:*; @projector; @embedding; @head")
 //
-// If one weight fuses queries, keys and values, or gate and up projection, the rules train it. In
-// latent attention they train the projections from latents to each head's queries, keys and values.
+// If one weight fuses queries, keys and values, or gate and up projection, qv or mlp trains all of
+// it. In latent attention, qv trains the projections from latents to each head's queries, keys and
+// values.
 X("qv", 2e-5,
   "@decoder:*.q_proj.*; @decoder:*.v_proj.*; @decoder:*.qkv_proj.*; @decoder:*.q_b_proj.*; "
   "@decoder:*.kv_b_proj.*; @projector; @embedding; @head")

@@ -58,7 +58,7 @@ void optimizer_configure(struct optimizer *o, const struct params *p, const stru
     }
 }
 
-// Enters the backend that stores a parameter: it also computes the parameter's update.
+// Makes the GPU that stores a parameter current: it also computes the update.
 static void param_enter(const struct params *p, const struct param *one)
 {
     backend_enter(p->backend, one->weight ? one->weight->gpu : 0);
@@ -92,8 +92,8 @@ static int sum_squares(const struct params *p, const struct param *one, double *
     return status < 0 ? err_set(err, "sum_squares: %s", one->where->failure()) : 0;
 }
 
-// The rank that holds a parameter's summed gradient computes its sum of squares; all ranks add
-// these sums in the same order as a single rank would.
+// The rank that updates a parameter computes its gradient's sum of squares; all ranks add these
+// sums in the same order as a single rank would.
 static int gradient_norm(const struct params *p, double *norm, struct err *err)
 {
     double *squares = xcalloc(p->count + 1, sizeof *squares), sum = 0;
@@ -130,7 +130,8 @@ static int update(const struct params *p, const struct param *one, const struct 
     return status < 0 ? err_set(err, "adamw on '%s': %s", one->name, one->where->failure()) : 0;
 }
 
-// Receives the masters that other ranks have updated.
+// If the moments are distributed: sends the masters that this rank has updated to all ranks, and
+// receives the others.
 static int share_masters(const struct params *p, struct err *err)
 {
     enum { PIECE = 1 << 20 }; // elements

@@ -36,7 +36,8 @@ double schedule_share(enum schedule schedule, int64_t step, int64_t steps, int64
 
 void optimizer_configure(struct optimizer *o, const struct params *p, const struct settings *s,
                          int64_t steps);
-// Returns -1 if the gradient is not finite; then nothing was changed.
+// Returns -1 if the gradient is not finite, and changes nothing. -1 also if the backend fails; some
+// parameters may then be updated.
 int optimizer_step(struct optimizer *o, struct params *p, struct optimizer_taken *taken,
                    struct err *err);
 

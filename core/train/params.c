@@ -72,8 +72,8 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
-// Converts a weight to f32, with rows in the order of adapter files; converts GGUF weights on the
-// host.
+// Converts a weight to f32, with rows in the order of adapter files. Block formats, and weights
+// whose rows must be reordered, are converted on the host.
 static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
 {
     if (!from->order.head && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
@@ -265,9 +265,10 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
     return status;
 }
 
-// Training all weights writes a model folder that also has the base folder's other files; a GGUF
-// file has no folder, and a quantised folder's tensors cannot be written. Adapters have the value
-// heads of recurrent layers in the order of model folders.
+// Refuses to train all weights of a GGUF file or a quantised folder: the result would be a model
+// folder, which takes files from the base folder and cannot hold quantised tensors. Also refuses
+// weights of recurrent layers whose value heads a GGUF file stores in another order than adapters
+// do.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;

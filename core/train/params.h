@@ -8,8 +8,8 @@
 //   params_clear(&p, &err);                              // sets the gradients to zero
 //   params_release(&p);                                  // restores the model bit for bit
 //
-// Every trained tensor of the model points at its master (bf16 and f16 converted to f32), so that
-// the forward pass computes with the trained values. A tied head is the embedding and counts once.
+// Every trained tensor of the model points at its master (converted to f32), so that the forward
+// pass computes with the trained values. A tied head is the embedding and counts once.
 #ifndef CORE_TRAIN_PARAMS_H
 #define CORE_TRAIN_PARAMS_H
 

@@ -32,8 +32,8 @@ static bool is_trained(const struct params *p, const struct adapter_entry *e)
     return false;
 }
 
-// Lists the trained parameters, then the entries of the adapter that training continued from. The
-// caller frees the list.
+// Lists the trained parameters, then the entries of `base` that were not trained; with
+// extras_alone, only parameters of methods. The caller frees the list.
 static struct adapter_delta *list_deltas(const struct params *p, const struct adapter *base,
                                          bool extras_alone, size_t *count)
 {
@@ -82,7 +82,7 @@ static int move_up(const char *from, const char *out, struct err *err)
     int status = 0;
     for (struct dirent *e; status == 0 && (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-        // Skips the model's own training record: OUT has this run's, which says "running".
+        // Skips the base model's training.json: OUT has this run's record, which says "running".
         if (!strcmp(e->d_name, "training.json")) continue;
         char *source = xasprintf("%s/%s", from, e->d_name);
         char *target = xasprintf("%s/%s", out, e->d_name);

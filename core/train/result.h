@@ -13,7 +13,7 @@ struct params;
 // training continued from (NULL: none). Adds the files to `out`. *what: "model" or "adapter".
 int result_write(const char *out, const struct params *p, const struct adapter *base,
                  const char **what, struct err *err);
-// Writes the same into a checkpoint folder that is not renamed yet.
+// Writes the result into the unfinished folder of a checkpoint.
 int result_write_into(const char *folder, const struct params *p, const struct adapter *base,
                       const char **what, struct err *err);
 

@@ -39,7 +39,7 @@ struct param_extra roles_extra(const struct method *method, const struct setting
     const char *by = method->training.by;
     return (struct param_extra){ .name = name,
                                  .tensor = tensor,
-                                 // A method with its own learning rate is a group.
+                                 // A method with its own learning rate has its own group.
                                  .group = method->training.rate
                                               ? GROUP_METHODS + (enum param_group)index_of(method)
                                               : params_group(method->training.part),

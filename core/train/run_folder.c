@@ -1,4 +1,4 @@
-// core/train/run_folder.c -- takes, locks and labels the folder of a training run.
+// core/train/run_folder.c -- creates and locks the folder of a training run, and writes its record.
 #include "core/train/run_folder.h"
 
 #include <dirent.h>

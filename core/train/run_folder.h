@@ -7,8 +7,8 @@
 //   ... the run; then run_folder_record again with "state": "done"
 //   run_folder_close(&o);
 //
-// run_folder_open refuses a folder that has other files, and locks the folder for one process at a
-// time.
+// run_folder_open refuses a folder that has other files or, without `resume`, a run. It locks the
+// folder for one process at a time.
 #ifndef CORE_TRAIN_RUN_FOLDER_H
 #define CORE_TRAIN_RUN_FOLDER_H
 

@@ -303,7 +303,7 @@ static void take_one(void *self, const char *name, const char **at)
     *at = safetensors_metadata(self, name);
 }
 
-// Older versions recorded fewer fields.
+// Requires only the fields that all versions have recorded.
 static int check_identity(struct safetensors *f, const struct identity *id, struct err *err)
 {
     struct identity was = { 0 };
@@ -313,7 +313,7 @@ static int check_identity(struct safetensors *f, const struct identity *id, stru
     return identity_same(&was, id, err);
 }
 
-// Returns NaN if the checkpoint lacks the key, because older versions recorded fewer keys.
+// Returns NaN if the checkpoint lacks the key: older versions recorded fewer keys.
 static double read_number(const struct safetensors *f, const char *key)
 {
     const char *text = safetensors_metadata(f, key);

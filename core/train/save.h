@@ -12,10 +12,10 @@
 //   if (save_newest(out) >= 0 && save_read(out, &params, &at, &identity, &err) < 0) ...
 //
 // save_write writes a checkpoint under a temporary name, syncs and renames it, and only then
-// deletes older ones. save_best does the same for the best masters; a resumed run deletes the best
-// masters of steps that it must repeat. Sample order and noise are counter-based
-// (core/base/random.h), so the step number alone determines the random state and the position in
-// the data.
+// deletes older ones. save_best also writes under a temporary name; save_best_trim deletes older
+// best masters, and in a resumed run those of steps that it must repeat. Sample order and noise are
+// counter-based (core/base/random.h), so the step number alone determines the random state and the
+// position in the data.
 #ifndef CORE_TRAIN_SAVE_H
 #define CORE_TRAIN_SAVE_H
 
@@ -36,7 +36,7 @@ struct save_point {
     int64_t best_step;      // -1: none yet
 };
 
-// Writes a checkpoint; all ranks call it, rank 0 writes. Does nothing if the checkpoint of this
+// Writes a checkpoint; all ranks call it, rank 0 writes. Writes nothing if the checkpoint of this
 // step exists. Keeps the newest `keep` checkpoints, with loadable weights; 0: only the newest,
 // without loadable weights, for resuming. `base`: the adapter that training continues from; NULL:
 // none.

@@ -426,9 +426,10 @@ static int one_step(struct sft *t, struct err *err)
 // --- the end -------------------------------------------------------------------------------------
 
 // Reports the share of the steps' time that each rank has waited for others; then the bytes that a
-// step sums and shares, next to the formula's, and the time that this takes. Each element counts
-// once: a rank sends and receives 2 (N - 1) / N times as much when N ranks sum in a ring. The time
-// begins when all ranks have arrived; the time of sums on a GPU is unknown.
+// step sums and shares, next to the bytes by formula (sft_step_bytes), and the time that this
+// takes. Each element counts once: a rank sends and receives 2 (N - 1) / N times as much when N
+// ranks sum in a ring. The time begins when all ranks have arrived; the time of sums on a GPU is
+// unknown.
 static void report_sums(const struct sft *t)
 {
     struct ranks *r = t->job->ranks;
@@ -559,8 +560,8 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     int status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
-        // The run may have been killed after writing its record, before it deleted these files. The
-        // finished run's own train.keep applies.
+        // The run may have been killed after it wrote its record and before it tidied up. Its own
+        // train.keep applies.
         tidy(&t, t.out.keep);
     }
     sft_release(&t);

@@ -131,8 +131,8 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
         *(host ? &on_host : &trained) += bytes;
         if (params_own(&t->params, one)) *(host ? &host_moments : &moments) += 2 * bytes;
     }
-    *parts = t->plan.forecast.parts; // MEMORY_PICTURES and MEMORY_PROGRAM stay those of the whole
-                                     // run
+    *parts = t->plan.forecast.parts; // MEMORY_PROGRAM, and without cached pictures MEMORY_PICTURES,
+                                     // stay the forecast's
     parts->of[MEMORY_MAPPED] = checkpoint_mapped(m->checkpoint);
     parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + offloaded;
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);

@@ -106,7 +106,8 @@ static void report(struct sft *t, int64_t step, const char *what, const char *na
     free(series);
 }
 
-// Reports the means over this rank's tokens since the last step.
+// Reports the means over this rank's tokens since the last report. Leaves out tokens that the loss
+// does not reach.
 static void report_inputs(struct sft *t, int64_t step, size_t which, const char *name)
 {
     struct norm_sums *lane = t->norms->sums + which * (LANES + 1), sum = { 0 };

@@ -32,7 +32,8 @@
 #include "core/train/save.h"
 #include "core/train/sft_options.h"
 
-// Samples of one data file.
+// Samples of one data file. A set of held-out samples has only `item` and `count`: its data are
+// in the training set.
 struct sft_set {
     struct dataset data;
     struct loader loader;
@@ -110,7 +111,7 @@ struct sft_report {
     struct pace pace;
     double begun; // start time, moved forward by the time that writing checkpoints takes
     int64_t begun_step;
-    int64_t begun_waited;    // microseconds of waiting for other ranks before the steps
+    int64_t begun_waited;    // microseconds of waiting for other ranks outside of steps
     int64_t bytes, moved_us; // of the steps' sums and messages
     uint64_t peak;           // of this process's memory, without mapped files
 };
@@ -142,7 +143,8 @@ struct sft {
     struct sft_report report;
 };
 
-// Sets the number of steps; t->train must be open.
+// Sets the number of steps, allocates the order of samples and resets the progress; t->train
+// must be open.
 void sft_plan_steps(struct sft *t);
 
 // sft_model.c. Prepares everything a pass and a step need on t->job's model and backend: the
@@ -156,7 +158,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts);
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);
 void sft_data_close(struct sft *t);
-// Checks that train.validation, if it is a file, is readable; for the shell.
+// Checks, for the shell, that the file or the evaluation sets of train.validation can be read.
 int sft_validation_check(const struct settings *s, struct err *err);
 // Sets the part of the identity that needs no scan of the samples, from t->job and t->options.
 // `but`: a setting to leave out, or NULL. sft_data_close frees it.
@@ -173,7 +175,7 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err);
 int sft_gradients(struct sft *t, int64_t *rows, struct err *err);
 // Computes the losses of `count` samples of a set, given by their indices in the data, and adds
 // `share` times their gradients if the pass is recorded; `number` is the index of the first random
-// draw. Adds the samples' rows to *rows, unless it is NULL.
+// draw, `tokens` as in struct loss_item. Adds the samples' rows to *rows, unless it is NULL.
 struct sft_losses { // only doubles: the ranks sum them
     double loss;
     struct graph_kl kl;
@@ -186,15 +188,15 @@ bool sft_pass_takes(const struct sft *t, int64_t count, int64_t rows);
 // Finds the largest pass of the first epochs, and returns the samples of the part of a step that
 // contains it: *count indices in the data, which the caller frees.
 int64_t *sft_heaviest(const struct sft *t, int64_t *count);
-// Computes the mean loss over the validation samples.
+// Computes the mean over the finite losses of the validation samples; -1 if none is finite.
 int sft_validate(struct sft *t, double *loss, struct err *err);
 
-// sft_norms.c. Returns what the tapes tell about norms, which sft_norms_release frees; NULL without
-// train.norm_inputs.
+// sft_norms.c. Returns the callback that the tapes call for each norm, which sft_norms_release
+// frees; NULL without train.norm_inputs.
 struct norm_watch *sft_norms_watch(struct sft *t);
 void sft_norms_release(struct sft *t);
-// Reports mean and variance of the gradient of each trained norm's gain, and the means over the
-// tokens of the gradients of its input.
+// Reports mean and variance of the gradient of each trained norm's gain. With train.norm_inputs,
+// also reports statistics of the gradients of its input, as means over this rank's tokens.
 void sft_report_norms(struct sft *t, int64_t step);
 
 // sft_ranks.c. Samples from..to of a step that a rank computes together.
@@ -202,9 +204,10 @@ struct sft_work {
     int64_t from, to;
 };
 // Sets the work of a rank in a step of `count` samples with these rows; rank -1: the work of all
-// ranks, in the order of the samples. Returns the number of parts in `work`, at most `count`. If
-// the number of ranks divides the number of micro-batches, each rank gets whole micro-batches of
-// about equal total cost (rows); otherwise the samples are cut into runs of about equal cost.
+// ranks, in the order of the samples. Returns the number of parts in `work`, at most `count`. With
+// train.exact_sum, or if the number of ranks divides the number of micro-batches, each rank gets
+// whole micro-batches of about equal total cost (rows); otherwise the samples are cut into runs of
+// about equal cost.
 int64_t sft_assign(const struct sft *t, const int32_t *rows, int64_t count, int rank,
                    struct sft_work *work);
 // Returns true if each rank gets whole micro-batches.
@@ -212,9 +215,10 @@ bool sft_assigns_batches(const struct sft *t, int64_t count);
 // Returns the number of ranks that share a step: the job's, or job.ranks before the job runs.
 int sft_ranks(const struct sft *t);
 // Returns the bytes that a step of `samples` samples sums and shares over the ranks, by formula: 4
-// for each trained element (twice where masters are distributed over the ranks; train.exact_sum:
-// once for each micro-batch), 4 for each row of a table whose reached rows are tracked, 16 for the
-// losses of a sample, and 8 for each parameter's part of the norm where masters are distributed.
+// for each trained element (train.exact_sum: for each micro-batch), 4 for each row of a table whose
+// reached rows are tracked (train.exact_sum: for each round of the ranks), and 24 for the losses of
+// a sample. If the moments are distributed, adds 4 for each element's updated master, and 8 for
+// each parameter's part of the norm.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
 // Adds up the gradients of all ranks.
 int sft_sum_gradients(struct sft *t, struct err *err);

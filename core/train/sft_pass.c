@@ -1,4 +1,4 @@
-// core/train/sft_pass.c -- gradients of a step, validation, and gradient statistics of norms.
+// core/train/sft_pass.c -- gradients of a step, validation, and the heaviest pass for a forecast.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 enum { PASS_NUMBERS = 1 << 20, PASS_NUMBERS_GPU = 12 << 20 }; // rows times hidden size
 enum { PASS_SAMPLES = 64 };
 
-// The samples of a pass: a part of a micro-batch, or several micro-batches.
+// The samples of a pass: in training, at most as many as a micro-batch has.
 struct sft_pass {
     struct loader_item items[PASS_SAMPLES];
     struct loss_item list[PASS_SAMPLES];

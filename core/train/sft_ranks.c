@@ -10,7 +10,7 @@
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
 
-enum { PIECE = 1 << 20 };    // maximum number of elements in a sum
+enum { PIECE = 1 << 20 };    // maximum number of elements in a bucket or an exact piece
 enum { IN_PLACE = 1 << 14 }; // gradients with at least this many elements are summed in place
 
 // --- the work of a rank --------------------------------------------------------------------------
@@ -189,7 +189,7 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 
 void sft_exact_begin(struct sft *t)
 {
-    if (!t->sums.exact) { // sft_memory counts this memory as gradients
+    if (!t->sums.exact) { // on the CPU, sft_memory counts `exact` as gradients
         t->sums.piece = xreallocarray(NULL, PIECE, sizeof *t->sums.piece);
         t->sums.exact = xcalloc(t->params.count + 1, sizeof *t->sums.exact);
         for (size_t i = 0; i < t->params.count; i++)

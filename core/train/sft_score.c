@@ -80,8 +80,8 @@ static int evaluate(struct sft *t, struct evaluate_request request, struct evalu
     return err_set(err, "cancelled");
 }
 
-// Returns the score that /eval reports first for a set: the number of its total, else the metric's
-// mean.
+// Returns the score that /eval reports first for a set: the first number of its total, unless that
+// is `apart`; else the mean of the main metric.
 static double score_of(const struct evaluation *e)
 {
     if (e->number_count && !e->total->apart) return e->numbers[0].value;

@@ -24,7 +24,7 @@ static int read_one(struct sft_sets *sets, char *word, struct err *err)
         return err_set(err, "'%s': write SET:FILE for each set, separated by commas (/help sets)",
                        word);
     if (set_source_find(&one->from, err) < 0) return -1;
-    size_t same = 0; // sets with this name so far
+    size_t same = 0; // sets of this kind so far
     for (size_t i = 0; i < sets->count; i++) same += sets->list[i].from.kind == one->from.kind;
     one->name = same ? xasprintf("%s-%zu", word, same + 1) : xstrdup(word);
     sets->count++;

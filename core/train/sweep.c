@@ -523,7 +523,6 @@ out:
     return status;
 }
 
-// The results list the scores, each under its setting and value, before "best".
 static char *outcome(const struct job_end *end)
 {
     const char *best = job_end_value(end, "best"), *folder = job_end_value(end, "best run");
@@ -531,6 +530,7 @@ static char *outcome(const struct job_end *end)
     return xasprintf("best: %s, in '%s'", best, folder);
 }
 
+// Shows the results before "best": a score for each value, and the mean over seeds.
 static void show(const struct job_end *end, struct sinks *sinks)
 {
     const char *best = job_end_value(end, "best");
