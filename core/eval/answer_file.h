@@ -12,9 +12,9 @@
 // upload.
 //
 // Several questions may share an id (LLaVA's TextVQA and MME name them by their picture). Their
-// answers are matched by "prompt" (or "question"): the whole text, else its first line. If no
-// prompt of an id matches a question, the id's lines answer its questions in order, provided that
-// there are equally many. Any other line is unused.
+// answers are matched by "prompt" (or "question"): the whole text, else its first line. Lines with
+// the same answer count as one. If no prompt of an id matches a question, the id's lines answer its
+// questions in order, provided that there are equally many. Any other line is unused.
 #ifndef CORE_EVAL_ANSWER_FILE_H
 #define CORE_EVAL_ANSWER_FILE_H
 

@@ -251,8 +251,8 @@ char *ask_temporary(const char *out)
 }
 
 // With --again, existing answers stay until all new ones are written to a temporary file in the
-// same folder, which a repeated run continues. `former` keeps --out locked. (A job that finds no
-// answers in --out writes directly into it.)
+// same folder, which a repeated run continues. `former` keeps --out locked. If --out has no
+// answers, or a resumed job finds no temporary file, answers go directly into --out.
 static int open_outputs(struct asking *a, struct ask_output *former, char **temporary,
                         struct err *err)
 {

@@ -1,5 +1,5 @@
-// core/eval/ask.h -- answers every question of a data file: /ask --data, and the job `ask`. Works
-// like an evaluation without a metric, and is also a plan of a grid.
+// core/eval/ask.h -- answers every question of a data file: /ask --data, and the job `ask`. A plan
+// of a grid.
 //
 //   struct grid g = grid_of_engine(e);                 // its model and settings; a job sets g.job
 //   struct ask_work w = { 0 };
@@ -9,10 +9,10 @@
 //   int status = grid_run(&g, &ask_plan, &err);        // w.report
 //
 // Appends one JSON line per sample to `out`, durable once written, and skips samples that are
-// already there (core/eval/ask_file.h). An unreadable sample becomes a line with "error". Each line
-// records the model, adapter and settings (core/adapter/provenance.h) and the SHA-256 of its
-// pictures. The engine's conversation is stashed meanwhile; front end and session database receive
-// no events about the answers.
+// already there (core/eval/ask_file.h). A sample that cannot be answered becomes a line with
+// "error". Each line records the model, adapter and settings (core/adapter/provenance.h) and the
+// SHA-256 of its pictures. The engine's conversation is stashed meanwhile; front end and session
+// database receive no events about the answers.
 //
 // Several ranks answer a few samples each, in rounds; rank 0 writes the lines in the order of the
 // samples, and has the complete report.

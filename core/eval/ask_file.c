@@ -32,7 +32,8 @@ void ask_data_release(struct ask_data *d)
     d->list = NULL;
 }
 
-// The id as in the output; LLaVA's evaluation files call it "question_id".
+// Returns the sample's id as JSON, or its index if it has none. LLaVA's evaluation files call the
+// id "question_id".
 static char *sample_key(const cJSON *json, int64_t index)
 {
     const cJSON *id = json_get(json, "id");
@@ -224,7 +225,8 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     return status;
 }
 
-// Checks that the sample's question and pictures match the line's. Unreadable samples have neither.
+// Checks that the sample's question and pictures are those that the line answers. Unreadable
+// samples have neither.
 static int check_question(const struct ask_data *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {

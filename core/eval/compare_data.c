@@ -1,4 +1,4 @@
-// core/eval/compare_data.c -- two evaluations side by side, question by question. A job keeps each
+// core/eval/compare_data.c -- two evaluations side by side, sample by sample. A job keeps each
 // sample that both sides have processed as a line of its state:
 //
 //   {"done": N, "at": INDEX, "pictures": hash, "sides": [[question, ...], [question, ...]]}

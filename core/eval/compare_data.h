@@ -8,10 +8,10 @@
 //
 // The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each answer that
 // the first generates is then fed to the second, as in core/eval/compare.h. Differences are paired:
-// for every metric, the mean over the questions that both sides scored, with a 95% bootstrap
-// interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th and 97.5th
-// percentile). For metrics whose scores are only 0 or 1, also computes McNemar's exact test on the
-// questions where the sides disagree.
+// the mean, over the questions that both sides scored with the first side's main metric, with a 95%
+// bootstrap interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th and
+// 97.5th percentile). If that metric's scores are only 0 or 1, also computes McNemar's exact test
+// on the questions where the sides disagree.
 #ifndef CORE_EVAL_COMPARE_DATA_H
 #define CORE_EVAL_COMPARE_DATA_H
 
@@ -53,8 +53,8 @@ struct compared_data {
     bool stopped; // if true, the fields below cover only the samples before the stop
     struct compared_question *list;
     size_t count;
-    // These fields are for the metric with the most questions. A pair is a question that both sides
-    // scored.
+    // These fields are for the metric with which the first side scored the most questions. A pair
+    // is a question that both sides scored with it.
     const struct metric *metric;
     int64_t pairs;
     struct compare_mean difference; // second - first
@@ -77,7 +77,8 @@ struct compare_work {
 // The cells are "A" and "B". A job keeps a line for each sample that both cells have processed.
 extern const struct grid_plan compare_plan;
 void compared_data_release(struct compared_data *d);
-// Reads the questions compared so far from a job's state file; leaves the rest of *d zero.
+// Reads the questions compared so far from a job's state file, by_step and the sums of both
+// evaluations; leaves the rest of *d zero.
 int compare_data_read(const char *state, struct compared_data *d, struct err *err);
 
 // --- statistics ----------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ int compare_data_read(const char *state, struct compared_data *d, struct err *er
 // Computes the mean of n numbers and its bootstrap percentile interval.
 struct compare_mean bootstrap_mean(const double *x, size_t n);
 // Returns p: the probability of counts at least as unequal as a and b if each of the a + b pairs is
-// equally likely to favour either side.
+// equally likely to favour either side. NaN if a + b is 0.
 double mcnemar_exact(int64_t a, int64_t b);
 
 #endif

@@ -431,7 +431,7 @@ bool evaluate_next(struct evaluating *v)
             v->passed++;
             v->done++;
             v->shared = v->done;
-        } else if (chosen && !evaluate_is_mine(v, done)) { // done by another rank
+        } else if (chosen && !evaluate_is_mine(v, done)) { // another member of the team does it
             v->done++;
         } else if (chosen) {
             bool good = false;

@@ -16,9 +16,9 @@
 // pictures, and the choices of a question, share passes (eval.batch); with f32 matrix products the
 // results are bit-identical to those of single passes.
 // With eval.first, another question precedes a sample's questions. Active methods work as in a
-// chat, one question at a time. A picture is encoded once for consecutive samples that show it, and
-// their common prompt prefix is computed once, unless a method is on (the tokens that it keeps of a
-// picture may depend on the question).
+// chat, one question at a time. A picture is encoded once for consecutive samples that show it.
+// Unless a method is on, their common prompt prefix is also computed once (the tokens that a method
+// keeps of a picture may depend on the question).
 //
 // Room core/eval/: questions about a data set, their answers and scores, the loss of samples, two
 // sets of settings side by side, and calibration. Uses jobs, engine, sets, probes, metrics and what
@@ -104,7 +104,7 @@ struct evaluate_request {
     // Called after each question; returning false stops the run, like `cancel`. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
     // Called with each generated answer before it is scored, while its conversation exists (the
-    // answer is the last message); may replace the answer. -1: the question cannot be scored, err
+    // answer is the last message); may replace that message. -1: the question cannot be scored, err
     // says why. May be NULL.
     int (*answered)(void *self, struct evaluate_passes *p, const struct event_answer *answer,
                     struct err *err);
@@ -127,8 +127,8 @@ struct evaluation_total {
 };
 
 struct evaluation {
-    // The total of each metric, sorted by number of questions, the largest first; then, if the data
-    // have several kinds, the totals of each kind.
+    // The total of each metric, sorted by number of questions, the largest first; then, if a metric
+    // has several kinds, all totals by metric and kind.
     struct evaluation_total *totals;
     size_t total_count, total_capacity;
     struct names total_names; // "METRIC\nKIND" of each, while answers are scored
@@ -172,7 +172,8 @@ int evaluate_match_answers(const struct evaluate_request *r, struct answer_file 
 // Reads and decodes a picture that a sample of d shows; `decoder` as in picture_decode.
 int evaluate_picture(const struct dataset *d, struct image_decoder *decoder, const char *path,
                      struct picture *p, struct err *err);
-// Returns the text to submit: the answer, or the choice that was ranked first; NULL when skipped.
+// Returns the text to submit: the answer as scored, or the choice that was ranked first; NULL when
+// skipped.
 const char *evaluated_answer(const struct evaluated *outcome);
 // Adds a scored question: metric, kind, group, score and class of *outcome.
 void evaluation_note(struct evaluation *e, const struct evaluated *outcome);

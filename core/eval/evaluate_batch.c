@@ -183,8 +183,8 @@ bool evaluate_batch(struct evaluating *v, const struct sample *s, const struct m
     if (most < 2) return false;
     forget_ready(v);
     gather(v, s, m, most, &q);
-    // If a batch fails, its questions are asked again one by one, so that each error is reported
-    // for its question.
+    // If a batch fails, its questions and all later ones are asked one by one, so that each error
+    // is reported for its question.
     if (q.count > 1) {
         if (batch_answers(&v->c, v->settings, v->r->cancel, q.prompt, q.count, q.answer, &cancelled,
                           &err) == 0)

@@ -85,10 +85,11 @@ int evaluate_options_read(struct evaluate_options *o, int argc, char **argv, str
 // that names the condition that does not hold.
 int evaluate_expect(const struct evaluate_options *o, const struct job_results *r, struct err *err);
 void evaluate_options_release(struct evaluate_options *o);
-// Checks that DATA can be read and that --submit's file can be written. Reads only the beginning of
-// DATA: for the shell, before a job is started.
+// Checks that DATA and the file of --answers can be read, and that the output files can be written.
+// Reads only the beginning of the data: for the shell, before a job is started.
 int evaluate_options_check(const struct evaluate_options *o, struct err *err);
-// Adds an evaluation set's name, suite, prompt, answer length and source to a report.
+// Adds the files of --answers and --shots to a report and, for an evaluation set, its name, suite,
+// prompt, answer length and source.
 void evaluate_options_report(const struct evaluate_options *o, const struct settings *settings,
                              struct job_results *to);
 

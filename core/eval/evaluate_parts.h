@@ -90,8 +90,8 @@ char *evaluate_name(const struct sample *s); // the sample's id, or "#" and its 
 const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
                                      struct err *err);
 // Sets *q to the question of message i with its references: the sample's for its last question,
-// otherwise the answer that follows. Returns false if message i is not a question, or has no
-// references.
+// otherwise the answer that follows. Returns false if message i is not a question, or has neither
+// references nor, as the last question, choices that m can score.
 bool question_at(const struct sample *s, const struct metric *m, size_t i, struct question *q);
 void question_release(struct question *q);
 bool question_is_last(const struct dialogue *d, size_t message);
@@ -102,8 +102,8 @@ bool evaluate_only_question(struct evaluating *v, const struct sample *s, const 
 // If v->r->notices is set, collects notices about the parts of s that the model reads. `read`: s
 // could be read.
 void evaluate_note_sample(const struct evaluating *v, const struct sample *s, bool read);
-// Returns a metric's corpus: the references of all samples, gathered before its first score. NULL:
-// it needs none, or v->stopped.
+// Returns a metric's corpus: the references of all included samples that it scores, gathered before
+// its first score. NULL: it needs none, or v->stopped.
 const void *evaluate_corpus(struct evaluating *v, const struct metric *m);
 
 // evaluate.c. Returns true if the dialogue shows these pictures, in this order.
@@ -165,7 +165,7 @@ void evaluate_totals(struct evaluation *e);
 bool evaluate_is_mine(const struct evaluating *v, int64_t number);
 // Ends a sample; `bad`: a question could not be scored.
 void evaluate_end_sample(struct evaluating *v, bool bad);
-// Counts and reports a scored question.
+// Counts and reports a question, scored or skipped.
 void evaluate_count(struct evaluating *v, const struct evaluated *outcome);
 // Returns the name of the i-th text of a scored question, and in *text the address of the pointer
 // to the text (which may be NULL). Returns NULL past the last text.

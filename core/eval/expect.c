@@ -10,7 +10,7 @@
 
 struct condition {
     char *name;
-    char comparison[3]; // ">=", "<=", ">", "<", "="
+    char comparison[3]; // ">=", "<=", "==", ">", "<", "="
     double value;
 };
 

@@ -98,8 +98,8 @@ struct grid_plan {
 struct grid grid_of_job(struct job *j);
 struct grid grid_of_engine(struct engine *e);
 // Adds a cell, which owns the settings from then on. The cell's name is `name` (or NULL), with
-// characters other than letters, digits and "+-._" replaced, and with a number if another cell has
-// that name.
+// characters other than letters, digits and "+-._" replaced, cut to 60 bytes, and with a number if
+// another cell has that name or it is reserved.
 struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *settings);
 // Runs the cells, grouped by model, then by checkpoint. Returns 0 even if single cells failed; -1
 // on an error of the whole grid; or JOB_STOPPED.
@@ -112,9 +112,9 @@ void grid_release(struct grid *g);
 // Opens a cell: loads its model, if it names one, and applies its checkpoint.
 int grid_use(struct grid *g, size_t cell, struct err *err);
 // Opens the kept lines of the open cell, or of all cells of a plan that runs them together. They
-// are in the job's folder, in `file` with the cell's name, if any, as a prefix. The caller leaves
-// path and provenance of `of` empty. Does nothing in the shell and in ranks other than the first.
-// -1 also if the cell has changed since the lines were written.
+// are in g->folder or the job's state folder, in `file` with the cell's name, if any, as a prefix.
+// The caller leaves path and provenance of `of` empty. Does nothing in the shell and in ranks other
+// than the first. -1 also if the cell has changed since the lines were written.
 int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
               job_data_take *take, void *self, struct err *err);
 // Returns the path of a cell's kept lines; the caller frees it.

@@ -57,7 +57,7 @@ static void batch_release(struct batch *b)
 }
 
 // h[0] [n, D]: text embeddings, and the visual tokens of all pictures, which one pass encodes
-// unless they were precomputed. A later stage receives h[0] and only allocates it.
+// unless they were precomputed. A later stage only allocates a tensor of this shape.
 static struct tensor *embed(struct graph *g, const struct model *m, const struct batch *b)
 {
     model_pass(m, b->sequence->pictures);

@@ -11,19 +11,18 @@
 //   struct loss_item items[] = { { .pictures = a, .picture_count = 1, .labels = &l }, ... };
 //   loss_batch(&g, model, items, 2, 1.0 / samples, losses);    // the same to float accuracy
 //
-// The loss of a sample is the mean over its trained tokens, that of a step the mean over its
-// samples (not over all tokens). It includes terms that methods add in training
-// (core/methods/ira.c).
+// The loss of a sample is the mean over its trained tokens, unless loss_item.tokens is set. It
+// includes terms that methods add in training (core/methods/ira.c).
 #ifndef CORE_EVAL_LOSS_H
 #define CORE_EVAL_LOSS_H
 
 #include "core/data/labels.h"
 #include "core/graph/hooks.h"
 
-// With a tape, adds `share` times the gradient to every weight's `grad` that is set, and empties
-// the tape. Pictures with precomputed visual tokens are not encoded again (no gradient: encoder and
-// projector are frozen). The step arena is restored. Returns 0, or -1 (g->err, or cancelled),
-// after which gradients may include part of the sample.
+// Computes the loss of one sample. With a tape, adds `share` times the gradient to every weight's
+// `grad` that is set, and empties the tape. Pictures with precomputed visual tokens are not encoded
+// again (no gradient: encoder and projector are frozen). The step arena is restored. Returns 0, or
+// -1 (g->err, or cancelled), after which gradients may include part of the sample.
 int loss_sample(struct graph *g, const struct model *m, struct picture *pictures,
                 size_t picture_count, const struct labels *l, double share, double *loss);
 

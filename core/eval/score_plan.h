@@ -54,9 +54,9 @@ struct score_plan {
     struct names others; // entries of folders that are not sets
 };
 
-// limit: number of samples of each set without its own --limit; 0: all.
+// Reads a plan from a file. limit: number of samples of each set without its own --limit; 0: all.
 int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err);
-// The same from a text; `name` is used in messages.
+// Reads a plan from a text; messages call it `name`.
 int score_plan_parse(struct score_plan *p, const char *text, const char *name, int64_t limit,
                      struct err *err);
 // Makes a plan of the sets in a folder. `settings`: rows, separated by "|"; NULL: one row, with the
@@ -66,8 +66,8 @@ int score_plan_of_folder(struct score_plan *p, const char *folder, const char *s
 // Makes rows without sets: conditions of a measurement. Each of the `count` texts is SETTINGS or
 // "NAME: SETTINGS"; in SETTINGS, FOLDER alone means adapter=FOLDER or model=FOLDER. Without texts,
 // makes one row with the current settings. Repeats each row that names no model for each of
-// `models`, each row for each checkpoint of `run`, a training run (NULL: none), and each row with
-// {seed} for each of the seeds.
+// `models`, each row as step 0 and for each checkpoint of `run`, a training run (NULL: none), and
+// each row with {seed} for each of the seeds.
 int score_plan_of_rows(struct score_plan *p, const char *const *texts, size_t count,
                        const struct names *models, const char *run, const struct names *seeds,
                        struct err *err);

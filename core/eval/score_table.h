@@ -41,7 +41,7 @@ struct score_value {
 struct score_cell {
     struct score_value *list; // [count] repetitions
     size_t count;
-    struct score_value mean; // of them
+    struct score_value mean; // over the repetitions
 };
 
 struct score_column {
@@ -65,7 +65,7 @@ void score_table_finish(struct score_table *t);
 struct score_value score_table_difference(const struct score_table *t, size_t from, size_t to,
                                           size_t column);
 // Columns row, series (the row without its step), step, column, value, low, high, n, difference
-// (from the first row), difference low, difference high, improve %.
+// (from the first row), difference low, difference high, improve %, improve % low, improve % high.
 void score_table_long(const struct score_table *t, struct csv *to);
 // Adds rows of a comparison: from, to, column, difference, low, high.
 void score_table_compare(const struct score_table *t, const char *from, const char *to,
