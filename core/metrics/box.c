@@ -151,8 +151,8 @@ static void order(double *a, double *b)
     *b = first;
 }
 
-// Reads numbers up to 1.5 as shares, up to 1000 as thousandths and larger ones as pixels, and clips
-// the box to the picture.
+// Reads the numbers as shares if none exceeds 1.5, as thousandths if none exceeds 1000, otherwise
+// as pixels. Clips the box to the picture.
 static bool read_any(const char *text, double wide, double high, struct box *b)
 {
     if (!find_numbers(brackets, text, b) && !find_numbers(four, text, b)) return false;

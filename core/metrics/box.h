@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-// Reads the first `count` numbers of a text, whatever separates them; false if it has fewer.
+// Reads the first `count` numbers of a text, whatever separates them; false if it has fewer, or
+// before them a "-" or "." that begins no number.
 bool box_numbers(const char *text, double *numbers, int count);
 
 #endif

@@ -2,8 +2,8 @@
 #ifndef CORE_METRICS_CHAIR_H
 #define CORE_METRICS_CHAIR_H
 
-// An outcome's class holds the number of objects that the caption mentions and the number of these
-// that are not in the picture, each at most CHAIR_MOST.
+// An outcome's class holds the number of mentions of objects in the caption, and the number of
+// mentions of objects that are not in the picture; each is at most CHAIR_MOST.
 enum { CHAIR_MOST = 4095 };
 
 static inline int chair_mentions(int class)

@@ -1,6 +1,7 @@
-// core/metrics/chair_words.h -- the fixed tables of core/metrics/chair.c: plurals that its rules
-// miss, and synonyms of COCO's 80 categories. The lists are our own. CHAIR's authors list more
-// words for some objects, so scores differ if a caption uses a word missing here.
+// core/metrics/chair_words.h -- the fixed tables of core/metrics/chair.c: plurals, which it looks
+// up before it applies its rules, and synonyms of COCO's 80 categories. The lists are our own.
+// CHAIR's authors list more words for some objects, so scores differ if a caption uses a word
+// missing here.
 //
 // clang-format off
 

@@ -45,7 +45,7 @@ int choices_letter_ignoring_case(const char *text); // "b" too
 // Shortens "B. ..." to "B", like lmms-eval's filter for AI2D and MuirBench. The filter runs before
 // thinking is removed, so it misses a letter after the thinking.
 char *choices_extract_dot(struct scratch *s, const char *raw);
-// True if the sample has a choice with this letter; without choices: A to D.
+// True if the sample has a choice with this letter that is not empty; without choices: A to D.
 bool choices_has(const struct metric_case *c, int letter);
 // Returns the only one of the first `most` choices whose lower-case text is part of the lower-case
 // answer, or NO_LETTER.

@@ -2,7 +2,7 @@
 //
 // Source: dataset/utils/spatial_bench/matching_func.py (can_match_option). It tries, in order: a
 // letter at the start of <answer>; one before </answer> or </think>; the last lines after the
-// thinking, then the last lines of the whole text; a phrase that announces the letter; the only
+// thinking, then those of the last 800 characters; a phrase that announces the letter; the only
 // letter of the text.
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ enum { TAIL = 800, LINES = 6 }; // characters, lines
     ".,:;!?)\\]\\x{3011}\\x{300B}\\x{300D}\\x{300F}\\x{FF0C}\\x{3002}\\x{FF1B}\\x{" \
     "3001}" FULL_COLON FULL_RIGHT
 
-// Patterns whose first group is the letter.
+// Patterns; the first group, if a pattern has one, is the letter.
 static const char in_answer[] = "(?is)<\\s*answer\\b[^>]*>\\s*([A-J])(?:\\s*[." FULL_STOP
                                 ":" FULL_COLON ")\\]\\x{3011}\\x{3001}])?.*?<\\s*/\\s*answer\\s*>";
 static const char before_answer[] =

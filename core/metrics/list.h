@@ -1,6 +1,5 @@
 // core/metrics/list.h -- X(ID, NAME): core/metrics/*.c define `const struct metric metric_ID` with
-// this name. Our own metrics come first, then the rules of the suites (core/sets/table.c assigns
-// them to sets).
+// this name. core/sets/table.c assigns the suites' rules to sets.
 X(exact, "exact")
 X(contains, "contains")
 X(yesno, "yesno")

@@ -67,8 +67,8 @@ static int find_choice(const struct metric_case *c)
     return f.letter;
 }
 
-// Reads the letter like MMMU-Pro's program: the only character after the last "Answer:" that is a
-// choice's letter.
+// Reads the letter like MMMU-Pro's program: the only choice letter after the last "Answer:", else
+// as MMMU's program does.
 static int read_pro(const struct metric_case *c)
 {
     static const char mark[] = "Answer:";

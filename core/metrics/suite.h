@@ -17,9 +17,9 @@ enum thinking { THINKING_AUTO, THINKING_KEEP, THINKING_STRIP };
 // The treatment of the answer's thinking, tags and marks.
 enum thought {
     THOUGHT_NONE,    // the answer has no thinking
-    THOUGHT_REMOVED, // the rule reads the answer without the thinking
+    THOUGHT_REMOVED, // the rule reads the answer without thinking, tags or marks
     THOUGHT_KEPT,    // the rule reads the thinking too
-    THOUGHT_OPEN,    // the thinking does not end; only suites' rules read it
+    THOUGHT_OPEN,    // the thinking does not end; our own rules read it only with THINKING_KEEP
     THOUGHTS
 };
 

@@ -2,9 +2,9 @@
 //
 // Accuracy of an answer (Antol et al. 2015): the mean over the people of min(1, n / 3), where n
 // counts the other people who gave the answer. The programs normalise texts differently before
-// comparing: the official vqaEval.py (GT-Vision-Lab/VQA) changes nothing if all people agree;
-// EvalAI's processor, which LLaVA and lmms-eval use for TextVQA, does more than lmms-eval for
-// VQAv2; VLMEvalKit treats punctuation differently.
+// comparing: the official vqaEval.py (GT-Vision-Lab/VQA) changes only white space if all people
+// agree; EvalAI's processor, which LLaVA and lmms-eval use for TextVQA, does more than lmms-eval
+// for VQAv2; VLMEvalKit treats punctuation differently.
 #include "core/metrics/vqa.h"
 
 #include <stdlib.h>
