@@ -162,7 +162,7 @@ int annotated_open(struct annotated *a, const char *path, struct err *err)
     struct json_parts parts = { 0 };
     struct err ignored;
     *a = (struct annotated){ 0 };
-    // json_parts_open fails for JSON lines, because a second line follows the first object.
+    // A line of the demo world has none of COCO's three lists.
     const bool coco = json_parts_open(&parts, path, &ignored) == 0 &&
                       json_parts_has(&parts, "categories") && json_parts_has(&parts, "images") &&
                       json_parts_has(&parts, "annotations");

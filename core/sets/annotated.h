@@ -3,7 +3,7 @@
 //
 //   struct annotated a;
 //   if (annotated_open(&a, "instances_val2014.json", &err) < 0) ...
-//   a.picture[3].objects[0] is a number in a.names.list
+//   a.names.list[a.picture[3].objects[0]] ...
 //   annotated_release(&a);
 //
 // The files are untrusted.
@@ -22,7 +22,7 @@ struct annotated_picture {
 };
 
 struct annotated {
-    struct names names;                // of all objects, in the order of the file
+    struct names names;                // of kinds of objects, in the order of the file
     struct names ids;                  // of the pictures
     struct annotated_picture *picture; // [ids.count]
 };

@@ -28,7 +28,7 @@ struct set_columns {
     const void *self;
 };
 
-// text NULL: no names. Refuses keys that no set reads.
+// text NULL: no names. Refuses unknown names, and names and columns given twice.
 int set_columns_parse(struct set_columns *c, const char *text, struct err *err);
 void set_columns_release(struct set_columns *c); // also accepts a zeroed one
 // Returns the record's key for a column of the file; NULL if another column has that key.

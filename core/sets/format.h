@@ -46,7 +46,8 @@ struct set_format {
     int (*read_texts)(void *self, int64_t index, struct set_record *r, struct err *err);
     // Returns the bytes of a picture that a record names; free() them. NULL: pictures are files.
     char *(*picture)(void *self, const char *name, size_t *size, struct err *err);
-    // SHA-256 of the file if known without reading it, or NULL.
+    // Returns the SHA-256 of the file, or one over the hashes of several files; NULL: the caller
+    // must hash the file.
     const char *(*hash)(const void *self);
     void (*close)(void *self);
 };

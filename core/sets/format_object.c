@@ -55,7 +55,7 @@ static int by_id(const void *a, const void *b)
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-// Returns the id as a number, or -1 if it is absent or not a 64-bit integer.
+// Returns the id as a number, or -1 if it is absent, negative or not a 64-bit integer.
 static int64_t number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = json_get(json, key);

@@ -36,9 +36,10 @@ int json_parts_open(struct json_parts *p, const char *path, struct err *err);
 void json_parts_close(struct json_parts *p); // also accepts a zeroed one
 const struct json_list *json_parts_list(const struct json_parts *p, const char *key);
 bool json_parts_has(const struct json_parts *p, const char *key); // a member that is a list
-// Parses an item; NULL if it is not JSON or contains \u0000. The caller frees it with cJSON_Delete.
+// Parses an item; NULL if it is not JSON, contains \u0000 or has more than 64 MB. The caller frees
+// it with cJSON_Delete.
 cJSON *json_parts_item(const struct json_parts *p, const struct json_part *item, struct err *err);
-// Writes an integer id as text; false for other values.
+// Writes a numeric id as text (json_number_key); false for negative numbers and other values.
 bool json_id_text(const cJSON *json, const char *key, char text[24]);
 
 #endif

@@ -57,10 +57,10 @@ set_prompt prompt_hellaswag;             // activity and context
 // first example starts with a line about the subject ("category").
 void prompt_add_shot(struct set_record *r, struct buf *to);
 
-// Returns the [*count] texts of the choices, which live as long as the record: a list "choices" or
-// "endings", a Python list "options", or columns A, B ... up to the last one that has a text or
-// that the answer names (absent ones are ""). HellaSwag's endings are cleaned as in
-// lm-evaluation-harness.
+// Returns the [*count] texts of the choices, which live as long as the record: a list "choices",
+// "endings", "answer_options" or "options", which may be a Python list as text, or columns A, B ...
+// up to the last one that has a text or that the answer names (absent ones are ""). HellaSwag's
+// endings are cleaned as in lm-evaluation-harness.
 const char **prompt_choices(struct set_record *r, size_t *count);
 // Returns LOST_MISSING instead of LOST_MARKED if the record is from a table, otherwise `lost`.
 enum prompt_lost prompt_lost_of(const struct set_record *r, enum prompt_lost lost);

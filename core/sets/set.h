@@ -68,8 +68,8 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
 // Writes the whole prompt of a record.
 void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to);
 
-// Sets sample.max_tokens of *to for an answer to s: the length of its evaluation set, or the
-// smaller one that the user has set in `own`.
+// Sets sample.max_tokens of *to to the answer length of the evaluation set of s. Leaves *to
+// unchanged if s has no such length, or if the user has set a smaller one in `own`.
 void eval_set_limit_answers(struct settings *to, const struct settings *own,
                             const struct sample *s);
 
@@ -79,8 +79,8 @@ int eval_set_check(const char *path, const char *columns, struct err *err);
 // `images`: folder of pictures; NULL: the folder of the file.
 int eval_set_open(struct dataset *d, const struct eval_set *set, const struct set_way *way,
                   const char *path, const char *images, const char *columns, struct err *err);
-// Returns the SHA-256 of the file if it is known without reading the file; NULL otherwise, or if no
-// set is open.
+// Returns the SHA-256 of the file, or one over the hashes of several files. NULL if the caller must
+// hash the file, or if no set is open.
 const char *eval_set_hash(const struct dataset *d);
 // Reads the record of a sample, for submissions. -1 also if no set is open.
 int eval_set_record(const struct dataset *d, int64_t index, struct set_record *r, struct err *err);
