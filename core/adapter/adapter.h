@@ -78,7 +78,8 @@ void adapter_remove(struct adapter *a);
 // Applies the adapter. `only`: from then on, each pass applies the adapter if the conversation of
 // the pass has a picture, and removes it otherwise.
 void adapter_with_pictures(struct adapter *a, bool only);
-// Multiplies the LoRA scale; whole weights are not scaled.
+// Sets the scale of each LoRA to `factor` times its scale in the folder; whole weights are not
+// scaled.
 void adapter_scale(struct adapter *a, double factor);
 
 // Finds a method's tensor (f32) by name; NULL if `a` is NULL or lacks it.
@@ -112,12 +113,13 @@ struct adapter_delta {
     const struct lora *lora;     // f32
 };
 
-// Appends an entry of an adapter as a delta, except the copy of a tied embedding that PEFT saves as
-// the head: writing the embedding also writes the copy.
+// Appends an entry of an adapter as a delta, except the adapter's own head for a model that ties
+// its head: no weight represents it, and callers refuse adapters that have one.
 void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e);
 
 // Saves an adapter as a new folder, which gets its name only when complete: LoRA at its current
-// scale, tensors in `type` ("f32", "bf16" or "f16"). Copies the training record (training.json).
+// scale, its tensors except the extra ones in `type` ("f32", "bf16" or "f16"). Copies the training
+// record (training.json).
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
 // Writes the extra deltas to extra.safetensors in an existing folder; writes no file if there are
 // none.

@@ -66,7 +66,8 @@ struct sample {
     size_t choice_count;
     bool endings; // the choices are "endings", which are ranked as texts, never as letters
     // Reference of the last question if the sample has one besides its turns: "answer", "answers",
-    // "references", "captions", "caption" or "label" (a string, a number, a list of them).
+    // "references", "captions", "caption" or "label" (a string, number or boolean, or a list of
+    // these).
     char **references;
     size_t reference_count;
     char *unanswered; // why the sample has no reference; NULL: unknown
@@ -82,8 +83,8 @@ struct sample {
 // the shell, before a job starts.
 int dataset_check(const char *path, struct err *err);
 // Scans the file once. `images`: base folder of relative paths; NULL: the folder of the file.
-// Returns -1 if it is neither a JSON list nor JSON lines, is truncated, or has no samples;
-// dataset_read reports broken samples.
+// Returns -1 if it is neither a complete JSON list nor JSON lines, or has no samples; dataset_read
+// reports broken samples.
 int dataset_open(struct dataset *d, const char *path, const char *images, struct err *err);
 void dataset_close(struct dataset *d);
 // Returns the sample's JSON (cJSON_Delete it); NULL if it is invalid or the file has changed. Only

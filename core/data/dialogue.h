@@ -44,8 +44,8 @@ size_t dialogue_question(const struct dialogue *d);
 // only a reference), or all are empty or marked as context (core/data/keys.h).
 const char *dialogue_unanswered(const struct message *messages, size_t count);
 
-// Returns the name of a picture in a sample, given as a path or URI, {"path"}, {"url"}, or
-// {"bytes"} in base64; NULL if it has none. The caller frees it.
+// Returns the name of a picture in a sample, given as a path or URI, {"path"}, {"url"}, {"image"},
+// or {"bytes"} in base64; NULL if it has none. The caller frees it.
 char *dialogue_picture(const cJSON *item);
 
 // Returns "DIR" for "DIR/FILE" and "." for "FILE"; the caller frees it.
