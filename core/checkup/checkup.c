@@ -360,7 +360,6 @@ static struct settings *plain_settings(const struct settings *s)
     return plain;
 }
 
-// Reads the model and the pictures. A model that cannot be opened is a finding, not an error.
 // Turns reasoning off if the chat template has a variable for it that the user has not set: the
 // check-up's answers are so short that they would end during the reasoning.
 static int skip_reasoning(struct checkup *c, struct err *err)
@@ -373,6 +372,7 @@ static int skip_reasoning(struct checkup *c, struct err *err)
     return settings_set(c->settings, key, "false", err);
 }
 
+// Reads the model and the pictures. A model that cannot be opened is a finding, not an error.
 static int open_model(struct run *r, struct err *err)
 {
     struct checkup *c = &r->c;

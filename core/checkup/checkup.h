@@ -12,7 +12,7 @@
 //
 //   { "format", "program", "of", "machine": {"device", "memory GiB"}, "quick",
 //     "models": [ { "name", "identity", ..., "provenance", "checks": [ CHECK ] } ],
-//     "verdict": "works" | "fails" (a check fails); only in a complete record }
+//     "verdict": "works" | "fails" (a check fails); only in a finished record }
 //   CHECK    { "name", "shows", "rows": [ROW], "figures": [FIGURE], "verdict" }
 //   ROW      { "name", "verdict": "works" | "fails" | "not applicable" | "measured", "text",
 //              "numbers": [ {"name", "value", "unit", "samples"} ] }     a null value: no number

@@ -116,13 +116,14 @@ int checkup_maps(struct checkup *c, const char *title, const char *text,
 // Returns how many of `full` samples the time allows, but at least `least`.
 int checkup_samples(const struct checkup *c, int full, int least);
 void checkup_progress(struct checkup *c, double done, double all);
-// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below call
-// this function themselves; other long work must call it.
+// Returns whether the check-up must stop, and sets c->stopped (checkup.c). The passes below stop by
+// themselves and set c->stopped; other long work must call this function.
 bool checkup_stopped(struct checkup *c);
 
 // --- pictures (pictures.c) -----------------------------------------------------------------------
 
-// Draws the scenes into FOLDER/scenes unless they exist, and reads all pictures. 0 or -1.
+// Draws the scenes into FOLDER/scenes unless they exist; if the model has a vision encoder, reads
+// all pictures. 0 or -1.
 int checkup_pictures_open(struct checkup *c, const char *folder, struct err *err);
 void checkup_pictures_release(struct checkup *c);
 // Hashes the user's pictures.

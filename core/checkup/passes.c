@@ -49,8 +49,8 @@ void checkup_ask(struct checkup *c, const int *pictures, size_t count, const cha
     message_release(&m);
 }
 
-// Between layers, a job waits while a shell computes an answer. It stops the pass if the job must
-// pause or end.
+// This hook lets a job wait between layers while a shell computes an answer, and stops the pass if
+// the job must pause or end.
 static bool yield_wants(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_IN || site == SITE_VISION_LAYER;

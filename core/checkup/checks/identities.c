@@ -1,7 +1,8 @@
 // core/checkup/checks/identities.c -- ways of computing that must not change the result.
 //
-// Each identity compares the logits of the rows that choose an answer's tokens: bit-identical where
-// the same kernels run on the same numbers, otherwise equal up to rounding.
+// Most identities compare the logits of the rows that choose an answer's tokens (drafts and resumed
+// conversations: the tokens): bit-identical where the same kernels run on the same numbers,
+// otherwise equal up to rounding.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>

@@ -21,8 +21,8 @@
 enum { SCENES_FIRST = 3, SCENES_LEAST = 4 };
 // A change repairs damage if it lowers the loss of descriptions by at least kinds[].least of it and
 // by nats_least per token, or the loss of text, which has more tokens, by text_least of it and by
-// text_nats_least per token. No description may become less likely by more than a tenth of the mean
-// gain, or by nats_worse.
+// text_nats_least per token. No description may become less likely by more than the larger of a
+// tenth of the mean gain and nats_worse.
 static const double text_least = 0.02, text_nats_least = 0.004;
 static const double nats_least = 0.01, nats_worse = 0.005;
 // A model knows a language if its loss is below this share of a uniform guess's loss.
@@ -302,7 +302,7 @@ static double gained_text(const struct checkup *c, const struct score *was, cons
     return knows_text(c, is) ? gained(was->text, is->text, text_nats_least) : -1;
 }
 
-// Returns gained() over the scenes; -1 also if the description of one becomes less likely.
+// Returns gained() over the scenes; -1 also if one description becomes much less likely.
 static double gained_scenes(const struct score *was, const struct score *is)
 {
     double a = 0, b = 0, worst = 0;

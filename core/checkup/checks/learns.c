@@ -1,9 +1,10 @@
 // core/checkup/checks/learns.c -- checks that training works on this model: trains norms, LoRA and
 // norm alignment on a few samples with the job `train`, loads each adapter, and deletes it.
 //
-// The samples pair pictures with invented answers, which no model would give: the loss must fall.
-// The job's loss with the trained weights and the loss with the loaded adapter must be equal, and
-// after the adapter is unloaded, the model must compute the same bits as before.
+// For norms and LoRA, the samples pair pictures with invented answers, which no model would give:
+// the loss must fall, and the job's loss with the trained weights must equal the loss with the
+// loaded adapter. Norm alignment trains on the model's own answers. After an adapter is unloaded,
+// the model must compute the same bits as before.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
