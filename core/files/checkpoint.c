@@ -8,8 +8,8 @@
 //   weights         model.safetensors, model.safetensors.index.json and its shards, or the only
 //                   *.safetensors file
 //
-// The weights are used in the mapped files. Opening reads the files into memory in steps, to show
-// progress.
+// The weights are used in the mapped files. checkpoint_fetch reads them into memory in steps, to
+// show progress.
 #include "core/files/checkpoint.h"
 
 #include <errno.h>

@@ -31,7 +31,7 @@ struct checkpoint {
     cJSON *config;       // config.json, never NULL
     cJSON *generation;   // generation_config.json or NULL
     size_t ends_named;   // GGUF: number of end tokens in the metadata; the rest were found by text
-    cJSON *preprocessor; // preprocessor_config.json or NULL
+    cJSON *preprocessor; // preprocessor_config.json, or the part of `processor`; or NULL
     cJSON *processor;    // processor_config.json or NULL
     cJSON *tokenizer_config;       // tokenizer_config.json with special_tokens_map.json, or NULL
     bool tokenizer_config_missing; // no tokenizer_config.json exists
@@ -45,7 +45,7 @@ struct checkpoint {
     bool *read;         // [tensor_count] whether a model has bound the tensor
     struct gguf **gguf; // the files; the first has metadata and tokenizer. Empty for a folder
     int gguf_count;
-    void **made; // memory of tensors that were joined from several others
+    void **made; // memory of tensors that were computed from others
     size_t made_count;
     struct quantised_folder *quantised;   // matrices that are unpacked when bound; NULL: none
     const struct load_progress *progress; // receives the progress of unpacking; NULL: none
@@ -65,10 +65,9 @@ struct checkpoint {
 };
 
 // Resolves a name to a folder or GGUF file: an existing one, else `org/name` or
-// `org/name/FILE.gguf` in the local hub cache ($HF_HUB_CACHE, $HF_HOME/hub,
-// ~/.cache/huggingface/hub; refs/main, else the newest snapshot). A folder without safetensors
-// resolves to the one GGUF model in it. Returns a new string, or NULL with a message that says
-// where it looked.
+// `org/name/FILE.gguf` in the local hub cache (core/files/hub.c; refs/main, else the newest
+// snapshot). A folder without safetensors resolves to the one GGUF model in it. Returns a new
+// string, or NULL with a message that says where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
 // Returns the path of a data file, which the caller frees: `name` itself, or a file of a data set
 // in the hub cache: org/name/FILE, or org/name for a data set with one parquet file (or one file in
@@ -79,8 +78,9 @@ char *checkpoint_data_file(const char *name, const char *split, struct err *err)
 // Adds the names of the models in the hub cache, sorted; checkpoint_locate accepts them.
 void checkpoint_cached(struct names *found);
 
-// Opens and checks all files, maps the weights. A missing shard, a tensor in no shard or a broken
-// file gives NULL and a message that names the file.
+// Opens and checks all files, maps the weights, and reads them into memory unless they would fill
+// most of it. A missing shard, a tensor in no shard or a broken file gives NULL and a message that
+// names the file.
 struct checkpoint *checkpoint_open(const char *folder, const struct load_progress *progress,
                                    struct err *err);
 // Like checkpoint_open, but reads no weights. checkpoint_fetch reads the weights of shard `first`
@@ -94,9 +94,9 @@ int checkpoint_fetch(const struct checkpoint *c, int first, const struct load_pr
 // must come from one thread.
 int checkpoint_identify(struct checkpoint *c, const struct load_progress *progress,
                         struct err *err);
-// Like checkpoint_identify, but leaves large files that were not seen before to a thread of low
-// priority. checkpoint_identify and checkpoint_close stop the thread; the bytes that it has read
-// are not read again.
+// Like checkpoint_identify, but if 64 MB or more of the weights were not seen before, leaves them
+// to a thread of low priority. checkpoint_identify and checkpoint_close stop the thread; the bytes
+// that it has read are not read again.
 int checkpoint_identify_in_background(struct checkpoint *c, struct err *err);
 // Returns whether the fingerprint has been computed.
 bool checkpoint_identified(struct checkpoint *c);
@@ -110,8 +110,8 @@ char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
 bool checkpoint_same_template(const char *a, const char *b);
 // Returns whether a recorded `identity` is only a placeholder (UNHASHED).
 bool checkpoint_identity_unknown(const char *identity);
-// Returns whether `fingerprint` is the one that earlier versions computed for these weights. It
-// covers neither the other files nor the middle of tensors.
+// Returns whether `fingerprint` is the one that earlier versions computed for these weights. That
+// one covers only config.json, the headers of the weight files and both ends of each tensor.
 bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
 // Compares a recorded `identity` with the checkpoint's. Returns 0, or -1 with a message that names
 // the files that differ.
@@ -119,7 +119,7 @@ bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint);
 int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *earlier,
                               struct err *err);
 // Returns the files that differ between two values of `files`: "chat_template.jinja,
-// tokenizer.json"; NULL: unknown. The caller frees it.
+// tokenizer.json"; NULL: none differs, or a value is NULL. The caller frees it.
 char *checkpoint_files_differ(const char *were, const char *are);
 // Replaces tensors with those of a GGUF file that have the same names and shapes; the checkpoint
 // then owns the file.
@@ -173,8 +173,7 @@ int checkpoint_matrix(const struct checkpoint *c, const char *name,
 // Like checkpoint_tensor, but converts the tensor to f32 in `arena`: for small tensors.
 int checkpoint_floats(const struct checkpoint *c, const char *name, int rank, const int64_t *shape,
                       struct arena *arena, struct tensor *t, struct err *err);
-// Like checkpoint_tensor, for a vector, widened to f32 in `arena`: for gains, biases and other
-// small tensors.
+// Like checkpoint_floats, for a vector of n elements.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
 // Reads a tensor of rank 0, or with one element, as a number.

@@ -5,7 +5,7 @@
 #include "core/files/checkpoint.h"
 
 enum {
-    CHECKPOINT_CONFIG_LIMIT = 32 << 20 // bytes of a small file (the largest indexes have 16 MB)
+    CHECKPOINT_CONFIG_LIMIT = 32 << 20 // bytes of a text file (the largest indexes have 16 MB)
 };
 
 // Reads a JSON file of the folder. *json stays NULL if it is absent.

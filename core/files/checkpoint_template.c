@@ -1,7 +1,6 @@
 // core/files/checkpoint_template.c -- finds the chat template among a folder's files.
-// As in transformers, the processor of a vision model and the tokenizer of a text model read
-// different files, in different orders. (Version 4 of transformers reads processor_config.json
-// last.)
+// As in transformers, the processor of a vision model and the tokenizer of a text model prefer
+// different files. (Version 4 of transformers reads processor_config.json last.)
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -149,7 +148,7 @@ char *checkpoint_template_in(const struct checkpoint *c, const char *folder,
                                 .config = c->config,
                                 .preprocessor = c->preprocessor,
                                 .tokenizer_config = tokenizer_config };
-    checkpoint_read_template(&other, &err); // unreadable files count as absent
+    checkpoint_read_template(&other, &err); // an unreadable file ends the search
     free(other.notice);
     free(other.template_file);
     free(copy);

@@ -73,7 +73,7 @@ int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 // Returns a pair and marks it as read. NULL: absent.
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
-// Marks a pair as read if it has the value that vlmsh always uses.
+// Marks a pair as read if its value is `value`, the one that vlmsh always uses.
 void gguf_expect(const struct gguf *f, const char *key, double value);
 // Returns a text; NULL if the key is absent or its value is not a text.
 const char *gguf_text(const struct gguf *f, const char *key);
@@ -106,7 +106,7 @@ char *gguf_text_name(const char *architecture, const char *hf);
 // Every GEMMA_PATTERN-th layer of Gemma 3 has no sliding window, unless the file says otherwise.
 enum { GEMMA_PATTERN = 6 };
 
-// Returns the name of SentencePiece's tokenizers in files of an architecture.
+// Returns the name that files of an architecture give to tokenizers of SentencePiece.
 const char *gguf_text_pieces(const char *architecture);
 // Returns the row order of queries and keys in files of an architecture, for heads of width
 // `head` with `rotary` rotary dimensions. `multimodal`: a token has several positions (time, row,

@@ -34,8 +34,8 @@ const struct gguf_name gguf_delta_names[] = {
     { 0 },
 };
 
-// Sets "layer_types" if the file lists the recurrent layers, otherwise the interval of the layers
-// with attention.
+// Sets the interval of the layers with attention, and "layer_types" if the file lists the recurrent
+// layers.
 static void read_types(struct gguf_config *c)
 {
     const cJSON *number = json_get(c->to, "num_hidden_layers");

@@ -100,7 +100,8 @@ static bool *read_types(struct gguf_config *c, int64_t layers)
     return whole;
 }
 
-// Reads the width of the heads of one type of layers; values must be as wide, and rotate whole.
+// Reads the width of the heads of one type of layers; values must be as wide, and all elements of a
+// key must rotate.
 static void read_width(struct gguf_config *c, const char *end, const char *hf)
 {
     static const char *const keys[] = { "attention.key_length", "attention.value_length",

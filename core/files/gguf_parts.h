@@ -36,7 +36,7 @@ struct gguf_name {
 struct renamed {
     struct safetensor *list;
     size_t count, capacity;
-    void **made; // memory of tensors that were joined from several others
+    void **made; // memory of tensors that were computed from others
     size_t made_count;
 };
 
@@ -45,7 +45,7 @@ struct safetensor *renamed_add(struct renamed *r, const struct safetensor *t, ch
 // Subtracts 1 from the elements of the vector t in the list. Returns 0, or -1 if t is not a vector
 // of f32 or memory is short.
 int renamed_less_1(struct renamed *r, struct safetensor *t, struct err *err);
-// Returns memory for a joined tensor; r owns it. NULL: out of memory.
+// Returns memory for a tensor that is computed from others; r owns it. NULL: out of memory.
 void *renamed_make(struct renamed *r, uint64_t bytes);
 
 // Copies metadata to a config. A `key` is the KEY of "ARCH.KEY", or a dot and a whole key
@@ -189,7 +189,7 @@ struct gguf_beside {
     char *notice; // which of several files was chosen, or why none; or NULL. The caller frees it
 };
 
-// Returns -1 if a file with the model's name does not fit, or if several fit equally well.
+// Returns -1 if several files fit equally well, or if none fits and one has the model's name.
 int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *found,
                 struct err *err);
 // Returns n for a table of n*n rows; 0 if `rows` is not a square.

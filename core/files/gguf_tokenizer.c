@@ -132,8 +132,8 @@ static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entr
     free((void *)(uintptr_t)texts);
 }
 
-// Changes the type of all end tokens to control, so that their text in a template becomes one
-// token. Returns a notice, which the caller frees, or NULL.
+// Changes the type of tokens with the text of an end token to control, so that this text in a
+// template becomes one token. Returns a notice, which the caller frees, or NULL.
 static char *correct_types(const struct token_list *l, uint8_t *types)
 {
     struct buf b = { 0 };

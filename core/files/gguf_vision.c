@@ -109,7 +109,8 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     struct gguf_config *c = &to.c;
     c->to = to.vision;
     e->read(&to);
-    // vlmsh requires as many query heads as key/value heads, and heads of width width / heads.
+    // vlmsh requires as many query heads as key/value heads and, unless `read` reads it, a head
+    // width of width / heads.
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);

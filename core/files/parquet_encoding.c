@@ -87,7 +87,7 @@ char *parquet_unpack(int codec, const uint8_t *from, size_t size, size_t unpacke
     }
     // zstd refuses empty input.
     if (!size && !unpacked) return xcalloc(1, 1);
-    // Checks the size first, so that a wrong size allocates nothing.
+    // Checks a stated size first, so that a wrong one allocates nothing.
     const char *bytes = (const char *)from;
     bool good = codec == PLAIN && size == unpacked;
     size_t length = unpacked;

@@ -57,8 +57,8 @@ const struct safetensor *safetensors_find(const struct safetensors *f, const cha
 // Returns how many bytes of the mapping are resident in memory.
 uint64_t safetensors_resident(const struct safetensors *f);
 const char *safetensors_metadata(const struct safetensors *f, const char *key); // NULL if absent
-// Returns -1 if the file does not match the hash stored in it (safetensors_writer_hash), 0 if it
-// does or stores none.
+// Returns -1 if the file does not match the hash stored in it (safetensors_writer_hash) or cannot
+// be read, 0 if it matches or stores none.
 int safetensors_check_hash(const struct safetensors *f, struct err *err);
 
 // Writing: declare tensors first (name, dtype, shape), then write the data in the same order, in

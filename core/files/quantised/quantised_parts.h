@@ -6,8 +6,8 @@
 #include "core/files/safetensors.h"
 
 enum {
-    QUANTISED_COLUMNS_MOST = 1 << 22, // at most, of a matrix
-    QUANTISED_PARTS = 8,              // at most: tensors of a matrix
+    QUANTISED_COLUMNS_MOST = 1 << 22, // columns of a matrix, at most
+    QUANTISED_PARTS = 8,              // tensors of a matrix, at most
 };
 
 // The order of codes. A word has 32 bits, the lowest of which hold its first code.
