@@ -7,7 +7,7 @@
 // Appends the bytes in base64.
 void base64_encode(struct buf *out, const void *bytes, size_t size);
 // Appends the bytes of a base64 text. -1 if the text has other characters or is not padded to whole
-// groups of four; the bytes before the error stay appended.
+// groups of four; some of the bytes before the error may stay appended.
 int base64_decode(struct buf *out, const char *text, size_t length);
 
 #endif

@@ -11,8 +11,8 @@
 //
 // Double-quoted fields may contain commas, newlines and doubled quotes (RFC 4180). Files are
 // untrusted: the size and the number of columns are bounded, and a row is an error if its number of
-// fields differs from the first line's. An empty file is an empty table; a byte order mark is
-// skipped.
+// fields differs from the first line's. An empty file is an empty table. A byte order mark, and
+// blank lines after the first line, are skipped.
 #ifndef CORE_BASE_CSV_H
 #define CORE_BASE_CSV_H
 
@@ -38,7 +38,7 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *name, st
 int csv_write(const struct csv *t, const char *path, struct err *err);
 // Emits the table; a column whose cells are all numbers or empty is a column of numbers.
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);
-// Appends a Markdown table whose first column is text.
+// Appends a Markdown table whose first column is aligned left, the others right.
 void csv_put_markdown(const struct csv *t, struct buf *to);
 // Writes STEM.csv and, for documents, the same table as STEM.md and as STEM.tex (with the rules of
 // LaTeX's booktabs).

@@ -9,7 +9,7 @@
 // running command or job has read (core/base/file_in.h), files of a model, databases.
 //
 // Replacing is atomic: concurrent readers see the old file until the new one is complete. Pipes,
-// terminals and the target of standard output (/dev/stdout) are written in place.
+// terminals and the target of standard output or standard error (/dev/stdout) are written in place.
 #ifndef CORE_BASE_FILE_OUT_H
 #define CORE_BASE_FILE_OUT_H
 
@@ -32,7 +32,8 @@ int file_out_write(const char *path, const void *bytes, size_t size, struct err 
 int file_out_check(const char *path, struct err *err);
 // Sets --force for this thread's outputs; returns the previous value.
 bool file_out_force(bool force);
-// Returns whether the path exists and is not a regular file, or is standard output.
+// Returns whether the path exists and is not a regular file, or is the target of standard output or
+// standard error.
 bool file_out_special(const char *path);
 
 // Replaces a file without the checks of file_out_open: for the program's own files, and for files

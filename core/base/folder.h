@@ -20,7 +20,7 @@ struct folder_work {
 };
 
 // Creates a folder beside `target`, which must be absent or an empty folder. Removes unfinished
-// folders that killed processes left.
+// folders that killed processes left for the same target.
 int folder_begin(struct folder_work *work, const char *target, struct err *err);
 // folder_commit discards the folder on failure. Both functions release *work.
 int folder_commit(struct folder_work *work, const char *target, struct err *err);

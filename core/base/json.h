@@ -11,9 +11,9 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-// Parses a file, which must be UTF-8, or a text; NULL on error ("config.json: line 3: ...").
-// Of several members with the same key the last one counts, as in Python. The caller frees the
-// value with cJSON_Delete.
+// Parses a file, which must be UTF-8, or a text; NULL on error ("'config.json' is not valid JSON
+// (near line 3)"). Of several members with the same key the last one counts, as in Python. The
+// caller frees the value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 // Like json_read and json_parse, for data, whose texts must not be cut off: these refuse invalid

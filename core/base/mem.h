@@ -22,7 +22,7 @@ char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Returns the edit distance between two words: the number of inserted, deleted, replaced or swapped
-// letters.
+// letters; 64 if a word is longer than 64 letters.
 size_t text_distance(const char *a, const char *b);
 
 // Sets *product to a * b; returns true on overflow.

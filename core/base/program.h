@@ -13,7 +13,7 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-enum { PROGRAM_MISSING = 127 }; // the program cannot be started; shells use the same status
+enum { PROGRAM_MISSING = 127 }; // the status that shells use for a program that is not found
 
 struct program {
     char *const *argv;         // searches PATH for argv[0]
@@ -23,9 +23,10 @@ struct program {
     const atomic_bool *cancel; // kills it once true; NULL: cannot be cancelled
 };
 
-// Runs a program, returns its exit status and appends its output to *out. Its standard input is
-// empty, and Ctrl-C in the terminal does not interrupt it. Returns -1 if the program could not
-// start, timed out, was cancelled or killed.
+// Runs a program, returns its exit status (PROGRAM_MISSING also if it is not found or cannot be
+// executed) and appends its output to *out. Its standard input is empty, and Ctrl-C in the terminal
+// does not interrupt it. Returns -1 if there were too few resources to start it, if it timed out,
+// or if it was cancelled or killed.
 int program_run(const struct program *p, struct buf *out, struct err *err);
 
 #endif

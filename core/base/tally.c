@@ -35,7 +35,7 @@ const double normal_quantile = 1.959963984540054;
 void share_interval(double share, double n, double *low, double *high)
 {
     // The interval holds all shares p that differ from the observed share by at most z standard
-    // errors of p. At shares 0 and 1, the two terms differ only by rounding.
+    // errors of p. If the observed share is 0 or 1, so is one end, but for rounding.
     const double z = normal_quantile;
     const double base = 1 + z * z / n, centre = (share + z * z / (2 * n)) / base;
     const double half = z * sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / base;

@@ -32,7 +32,7 @@ const char *text_wide(const char *text, size_t size);
 // Returns the length of the byte order mark at the start of the text: 3 or 0.
 size_t text_mark(const char *text, size_t size);
 // Refuses a file that is not UTF-8, or has a zero byte, which would end the C string early. The
-// message names file, line and byte (from 1).
+// message names the file and, for invalid UTF-8, the line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);
 // Like text_check, for a part that begins at line `line` of its file; 0: a single line without a
 // number.
