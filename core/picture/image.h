@@ -42,7 +42,8 @@ struct image_decoder *image_decoder_new(void);
 int image_decoder_run(struct image_decoder *d, struct image *image, const void *bytes, size_t size,
                       const char *name, struct err *err);
 void image_decoder_free(struct image_decoder *d); // does nothing for NULL
-// Decodes in the calling process. The child process, tests and fuzzing call it.
+// Decodes in the calling process. For the child process, tests, fuzzing, and files that this
+// program made.
 int image_decode_here(struct image *image, const void *bytes, size_t size, const char *name,
                       struct err *err);
 // Reads from the header the width and height that the decoded picture will have.

@@ -1,7 +1,7 @@
 // core/picture/image_jpeg.c -- JPEG through libjpeg-turbo, with the defaults that Pillow uses.
 // For damaged data, libjpeg only warns and gives grey or blurred blocks; as in Pillow, the picture
 // is accepted. After a code that is in no Huffman table, the rest of a scan is noise, so the file
-// is refused.
+// is refused; so is a file that ends early.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

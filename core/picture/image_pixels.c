@@ -2,8 +2,9 @@
 // itself decodes PNM, and BMP with a palette, where stb_image shows colours that the file does not
 // have.
 //
-// Keeps the high byte of 16 bits, as Pillow does for RGB. (For 16-bit grey, Pillow's convert("RGB")
-// clips at 255 instead, which turns nearly every such picture white; this file does not.)
+// Of 16 bits in a PNG, keeps the high byte, as Pillow does for RGB. (For 16-bit grey, Pillow's
+// convert("RGB") clips at 255 instead, which turns nearly every such picture white; this file does
+// not.)
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -40,8 +40,8 @@ struct picture_config {
     bool channels_last; // the axes of a patch are (y, x, channel)
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
-    // FIT_EXACT and a crop (CLIP with size as {height,width}): size of the resize before the crop;
-    // 0 otherwise.
+    // FIT_EXACT and a crop (CLIP with size as {height,width}): size of the resize before the crop.
+    // Tiles by size: see `longest`. 0 otherwise.
     int64_t exact_width, exact_height;
     bool square; // LLaVA's do_pad: first padded to a square with `border`, the picture in the
                  // middle
@@ -107,10 +107,10 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
 int preprocess_padded(const struct picture_config *c, int64_t width, int64_t height,
                       int64_t *to_width, int64_t *to_height, struct err *err);
 // Removes transparency: *from stays as it is if the picture is opaque; otherwise it points to a
-// flattened copy in *own.
+// flattened copy in *own. Returns -1 if c does not convert to RGB.
 int preprocess_flatten(struct image *own, const struct image **from, const struct picture_config *c,
                        struct err *err);
-// Computes 8-bit pixels [height, width, 3] by flattening, resizing and cropping.
+// Computes 8-bit pixels [height, width, 3] by flattening, padding, resizing and cropping.
 int preprocess_bytes(struct image *to, const struct image *from, const struct picture_config *c,
                      enum resize_order order, struct err *err);
 // pixels[3, height, width] = ((float)(u8 * rescale_factor in double) - mean) / std in float.

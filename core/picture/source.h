@@ -18,8 +18,8 @@
 char *picture_source(const char *text, const char *folder);
 // Converts "file:///a%20b" to a path; returns other text unchanged.
 char *picture_source_path(const char *text);
-bool picture_source_is_url(const char *name);  // a web URL
-bool picture_source_is_file(const char *name); // neither a data: URI nor a web URL
+bool picture_source_is_url(const char *name);  // begins with SCHEME://
+bool picture_source_is_file(const char *name); // neither a data: URI nor a URL
 // Shortens long names: "data:image/png;base64,iVBORw0KGgo... (6024 characters)".
 char *picture_source_title(const char *name);
 // Returns the bytes of the file, or of that file in an archive (core/picture/zipped.h). NULL on

@@ -15,7 +15,8 @@
 #include "core/base/err.h"
 
 // Looks for the archive of `path`, a file that does not exist. Returns 1 if an archive has it; 0:
-// none has it; -1 with a message: an archive cannot be read, or has several files of that name.
+// none has it; -1 with a message: an archive cannot be read, has several files of that name, or is
+// not a ZIP archive but may have it.
 int zipped_find(const char *path, struct err *err);
 // Like zipped_find, but also reads the file, of at most `limit` bytes; free(*bytes).
 int zipped_read(const char *path, size_t limit, char **bytes, size_t *size, struct err *err);
