@@ -61,7 +61,7 @@ char *engine_ignoring(const char *name);
 // Replaces the current model with one that was loaded elsewhere; emits no event.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // gives a notice if messages lose their token ids
-// Waits for the fingerprint of the model, which is hashed in the background after loading; emits
+// Completes the hashing of the model's files, which begins in the background after loading; emits
 // progress. Call it before reading the fingerprint (checkpoint_identify). Does nothing without a
 // model.
 int engine_identify(struct engine *e, struct err *err);
@@ -80,7 +80,7 @@ void engine_info(const struct engine *e, struct event_info *info);
 // if the fingerprint is not known.
 void engine_show(struct engine *e, const char *unknown);
 void engine_memory(const struct engine *e, struct results *r); // of model and conversation
-// Returns the model's tokenizer, or the one loaded separately; NULL: neither.
+// Returns the tokenizer that was loaded separately, else the model's; NULL: neither.
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct conversation *engine_conversation(const struct engine *e);
 const struct backend *engine_backend(const struct engine *e);
@@ -171,7 +171,8 @@ int engine_add_messages(struct engine *e, const struct message *messages, size_t
                         const char *const *paths, size_t path_count, struct err *err);
 // Adds a user message (with the pending pictures) and answers it.
 int engine_ask(struct engine *e, const char *text, struct err *err);
-// Answers the conversation, whose last message must be the user's.
+// Answers the pending pictures, as a user message; without any, the last message, which must be the
+// user's or token ids.
 int engine_answer(struct engine *e, struct err *err);
 // Like engine_ask, but generates nothing and leaves the conversation unchanged.
 int engine_forward(struct engine *e, const char *text, struct err *err);

@@ -18,7 +18,7 @@ struct engine {
     struct model *model;
     char provisional_identity[64]; // for events until the fingerprint is known; "" afterwards
     struct adapters adapters;      // of this model
-    struct tokenizer *tokenizer;   // loaded without a model, or NULL
+    struct tokenizer *tokenizer;   // loaded separately, or NULL
     struct conversation conversation;
     struct conversation stashed;
     bool stash;

@@ -29,7 +29,8 @@ struct preset {
 
 const struct preset *preset_at(int index); // NULL past the end
 const struct preset *preset_find(const char *name);
-bool preset_sets(const char *key); // true if any recipe sets this key
+// Returns whether any recipe sets this key, or the key switches a method.
+bool preset_sets(const char *key);
 
 struct preset_values {
     struct change *list; // key and value are owned
