@@ -233,7 +233,7 @@ static double alpha_of(const struct lora *lora, bool stabilised)
     return strtod(text, NULL);
 }
 
-// Writes the first layer's rank and alpha for all layers, and patterns for the exceptions.
+// Writes rank and alpha of the first LoRA as those of all, and patterns for the exceptions.
 static void add_lora_config(cJSON *json, const struct writing *w)
 {
     const struct lora *first = w->lora;

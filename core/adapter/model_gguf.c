@@ -186,8 +186,8 @@ static int put_gemma4(struct export *e, struct err *err)
     return 0;
 }
 
-// Refuses what GGUF's keys cannot express: llama.cpp computes the factor of the scores, and assumes
-// one layer without a window after five with one.
+// Writes the keys of sliding windows. Refuses what GGUF's keys cannot express: llama.cpp computes
+// the factor of the scores, and for Gemma 3 assumes one layer without a window after five with one.
 static int put_window(struct export *e, struct err *err)
 {
     const struct decoder_config *d = &e->model->decoder.config;
@@ -446,8 +446,7 @@ static void add_delta_numbers(struct export *e, const char *stem, const struct t
     add_numbers(e, xasprintf("%s%s", stem, rates ? "" : ".bias"), to, heads);
 }
 
-// Returns the end of a constant's name: biases of routers, factors of layers; factors of routers
-// have none.
+// Returns the ending that a constant's name has in GGUF files.
 static const char *constant_end(const char *name)
 {
     if (strstr(name, ".router.")) return "";

@@ -171,7 +171,7 @@ static void add_marks(struct names *unread, const char *text, const cJSON *named
     for (char *mark; text && (mark = items_take(&rest, " ")); free(mark))
         if (strstr(text, mark)) add(unread, mark, of);
     const char *open = text ? strstr(text, "<img>") : NULL;
-    if (open && strstr(open, "</img>")) add(unread, "<img>", of); // Qwen-VL's, around a path
+    if (open && strstr(open, "</img>")) add(unread, "<img>", of); // Qwen-VL's mark around a path
     for (const char *p = text ? strchr(text, '<') : NULL; p; p = strchr(p + 1, '<')) {
         const size_t n = numbered_mark(p);
         char *mark = xstrndup(p, n);

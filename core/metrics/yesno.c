@@ -145,8 +145,8 @@ static int summary(const struct metric_tally *t, struct metric_number *to)
 }
 
 // For recall, lmms-eval ignores answers that are neither yes nor no; as the share of yes, it
-// reports that of the references instead of the model's. Both are bugs, reproduced to match its
-// numbers.
+// reports that of the references instead of that of the answers. Both are bugs, reproduced to match
+// its numbers.
 static int summary_lmms_eval(const struct metric_tally *t, struct metric_number *to)
 {
     const int64_t *k = t->classes;

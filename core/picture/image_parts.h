@@ -20,7 +20,7 @@ struct bmp_palette {
 struct image_header {
     enum image_format format;
     int64_t width, height; // as stored, before the orientation is applied
-    int orientation;       // 1..8: EXIF's, else that of XMP
+    int orientation;       // 1..8: from EXIF, else from XMP
     int xmp;               // orientation in XMP; 0: none
     bool alpha;            // the decoder's fourth channel is transparency (PNG, BMP); one colour
                            // is transparent (GIF)

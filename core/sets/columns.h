@@ -37,7 +37,7 @@ const char *set_columns_key(const struct set_columns *c, const char *column);
 const char *set_columns_of(const struct set_columns *c, const char *key);
 // Returns the record's key for the user's picture column `number`, from 0; NULL: there are fewer.
 const char *set_columns_picture(const struct set_columns *c, int number);
-// Refuses columns that the set does not read, or that are not among the file's.
+// Refuses columns that the set does not read, or that the file lacks.
 int set_columns_check(const struct set_columns *c, const struct names *file, const char *path,
                       struct err *err);
 // Renames the keys of a row as --columns says.

@@ -74,7 +74,7 @@ struct variant {
     int count; // LAYERS: number of layers to swap, from `a` and from `b` on
 };
 
-// The usual rotary bases; then half and twice the file's.
+// The usual rotary bases; then half and twice the base in the file.
 static const double thetas[] = { 1e4, 1e5, 5e5, 1e6, 5e6, 1e7 }, factors[] = { 0.5, 2 };
 enum { USUAL = sizeof thetas / sizeof *thetas, FACTORS = sizeof factors / sizeof *factors };
 
