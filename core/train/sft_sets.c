@@ -1,5 +1,6 @@
 // core/train/sft_sets.c -- evaluation sets as validation: train.validation SET:FILE, SET:FILE ...
-// Each set is scored by its own rule (sft_score.c); the mean of their scores selects the best weights.
+// Each set is scored by its own rule (sft_score.c); the mean of their scores selects the best
+// weights.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
