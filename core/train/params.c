@@ -267,8 +267,8 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
 
 // Refuses to train all weights of a GGUF file or a quantised folder: the result would be a model
 // folder, which takes files from the base folder and cannot hold quantised tensors. Also refuses
-// weights of recurrent layers whose value heads a GGUF file stores in another order than adapters
-// do.
+// weights of recurrent layers if a GGUF file stores their value heads in an order that differs from
+// that of adapters.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
