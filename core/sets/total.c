@@ -87,7 +87,7 @@ static int count_mme(const struct set_total *t, const struct set_score *scores, 
         const char *name = pair.names.list[i];
         char *kind = xstrndup(name, strcspn(name, "\n"));
         const struct tally *both_of = &pair.tally[i].scores;
-        // A picture counts when it has two answers, and both are right.
+        // A picture counts if it has at least two answers, all of them right.
         const double right = both_of->count >= 2 && both_of->mean >= 1;
         tally_add(&sum_of(&both, kind)->scores, right);
         free(kind);
