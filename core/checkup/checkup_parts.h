@@ -95,8 +95,8 @@ struct finding {
 };
 
 struct finding finding(struct checkup *c, const char *name);
-// `samples`: number of samples from which the value was measured; 0: it was not measured. NaN
-// becomes null.
+// `samples`: number of samples from which the value was measured; 0: it was not measured. A value
+// that is not finite becomes null.
 void finding_number(struct finding *f, const char *name, double value, const char *unit,
                     int64_t samples);
 // These functions complete the finding with a verdict and a sentence.
