@@ -64,7 +64,7 @@ static int attribute_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
-// Lists the rows with a value from each kind, sorted by the first kind.
+// Lists each attributed row with its value from every chosen kind, sorted by the first kind.
 static void put_rows(const struct attribute *s, struct results *r)
 {
     const struct sequence *q = s->env->sequence;

@@ -178,7 +178,7 @@ void attributing_map(const struct attributing *w, const double *rows, float *map
 
 // --- maps of other pictures ----------------------------------------------------------------------
 
-// True if the row is attributed to and shows the replaced picture.
+// True if the row belongs to the replaced picture and has an attribution.
 static bool shows(const struct attributing *w, const double *rows, int64_t i)
 {
     return w->env->sequence->picture[i] == w->picture && isfinite(rows[i]);
@@ -200,7 +200,7 @@ void attributing_correct(const struct attributing *w, int kind, double *to)
         to[i] = shows(w, m->rows, i) ? (size > 0 ? m->rows[i] / size : 0) - m->mean[i] : NAN;
 }
 
-// Finds the picture that others replace.
+// Finds the picture that the other pictures will replace.
 static int find_picture(struct attributing *w, struct err *err)
 {
     const struct sequence *s = w->env->sequence;

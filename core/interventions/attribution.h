@@ -78,17 +78,18 @@ struct attribution_kind {
 extern const struct attribution_kind attribution_kinds[ATTRIBUTION_COUNT];
 
 // Sets `chosen` to the kinds in a list such as "gradient,rollout"; "all" or NULL: all. -1 if a name
-// is unknown.
+// is unknown or the list is empty.
 int attribution_choose(const char *list, bool chosen[ATTRIBUTION_COUNT], struct err *err);
 
 // Allocates the maps; checks --token.
 int attributing_open(struct attributing *w, struct err *err);
 int attributing_run(struct attributing *w, struct passing *p, struct err *err);
-// Shows the pictures in a folder, one by one, in place of the prompt's, and averages their maps.
-// Skips pictures of a different size.
+// Shows up to 8 pictures of a folder, one by one, in place of the prompt's, and averages their
+// maps. Skips files that are not pictures of the same size, and the prompt's own picture.
 int attributing_others(struct attributing *w, struct passing *p, const char *folder,
                        struct err *err);
-// Sets to[N] to the corrected attributions: rows / sum |rows| - mean. NaN outside the picture.
+// Sets to[N] to the corrected attributions: rows / sum |rows| - mean. NaN outside the picture, and
+// where `rows` is NaN.
 void attributing_correct(const struct attributing *w, int kind, double *to);
 void attributing_close(struct attributing *w);
 // Notes what the chosen kinds do not cover; `embeddings`: the caller also replaced rows of h[0].

@@ -4,8 +4,8 @@
 //
 //   logit of token t at row q = u h[L] / |h[L]|,    u: the final norm's gain times t's row of the
 //                                                   head, | |: the norm's root mean square
-//   h[L] = embedding + sum over layers of attention + FFN
-//   attention = o(heads) = sum over heads and keys of Wo p v
+//   h[L] = embedding + sum over layers of attention + FFN + rest (struct direct_parts)
+//   attention = o(heads) = sum over heads and keys of Wo p v, plus the bias of o
 //
 // The scales of norms (the final one, and one after attention) are those of the pass, so the parts
 // add up to the logit (before its cap, if the model has one). A head contributes p (Wo^T u) v from
@@ -30,7 +30,7 @@ struct direct {
     int32_t *query;        // [T] rows that predict the tokens
     float *u;              // [T,D]
     float *h;              // [T,D] residual stream after the last part
-    float *back;           // [T,H*dv] Wo^T u of the layer; times its norm's gain, if it has one
+    float *back;           // [T,H*dv] Wo^T u of the layer, with u times the gain of `after`
     float *gated;          // [H*dv] back of a token, times the sigmoids of its query's gates
     int64_t heads, head;   // H, dv of the layer
     double *scale;         // [T] of the final norm
@@ -41,7 +41,7 @@ struct direct {
 };
 
 // Returns the contributions [T] of a part: 0..H-1: a head, H: attention, H+1: FFN, H+2: additions
-// after the FFN.
+// after the FFN. Part 0 of layer L is the embedding.
 static double *part_of(const struct direct *d, int layer, int64_t what)
 {
     return d->part[layer * (d->d->config.heads + 3) + what];
@@ -59,7 +59,7 @@ static void each_token(struct direct *d, struct graph *g, const struct site_args
             if (d->query[t] == site_row(args, i)) take(d, t, x + i * width, to);
 }
 
-// Stores the contribution of the difference between x and the residual stream after the last part.
+// Adds the contribution of the change from the stored residual stream to x, and stores x.
 static void take_part(struct direct *d, int64_t t, const float *x, double *to)
 {
     float *h = d->h + t * d->width;
@@ -119,7 +119,8 @@ static int project_back(struct direct *d, struct graph *g, int layer)
     return graph_ok(g) ? 0 : -1;
 }
 
-// Returns [H*dv] the factors of the values that a token's query row reads.
+// Returns [H*dv] the factors of the values that a token's query row reads: `back`, gated if heads'
+// outputs have gates.
 static const float *back_of(struct direct *d, struct graph *g, const struct site_args *args,
                             int64_t row, int64_t t)
 {
@@ -133,7 +134,7 @@ static const float *back_of(struct direct *d, struct graph *g, const struct site
     return d->gated;
 }
 
-// Adds the heads' contributions from each key to a token's logit.
+// Adds the heads' contributions from each key to d->layer, for each token that the row predicts.
 static int take_keys(void *self, struct graph *g, const struct site_args *args, int64_t row,
                      const float *probs)
 {
@@ -154,7 +155,7 @@ static int take_keys(void *self, struct graph *g, const struct site_args *args, 
     return graph_ok(g) ? 0 : -1;
 }
 
-// The factors 1 / root mean square of a norm after attention, [T]; 1 without one.
+// Sets scale [T] to 1 / root mean square of the norm after attention; 1 if there is no such norm.
 static void after_scales(struct direct *d, struct graph *g, const struct site_args *args,
                          double *scale)
 {

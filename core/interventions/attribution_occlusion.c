@@ -106,7 +106,7 @@ static int occlude(struct attributing *w, struct passing *p, struct layer_rows *
         for (int64_t i = 0; i < s->n; i++) covered[i] = covers(places, squares[k].at, i, window);
         attribution_progress(w, p);
         status = passes_run_layers(p, &hook, squares[k].first, rows->layer ? rows->layer - 1 : 0,
-                                   logp, err); // the rows change after the layer before
+                                   logp, err); // rows are replaced after the previous layer
         to->rows[squares[k].at] = whole - attribution_sum(w, logp);
     }
     free(squares);

@@ -1,10 +1,10 @@
 // core/interventions/causes.c -- the regions of a picture that an answer depends on, by exchange
 // (interchange intervention: Geiger et al. 2021, arXiv 2106.02997).
 //
-// A region's visual tokens are replaced by another picture's at the same places, so that
-// passes see tokens as the encoder makes them: zeros or means, and attention that is cut, may
-// change an answer that does not depend on them. A model that answers from the text alone keeps its
-// answer under any picture.
+// A region's visual tokens are replaced by another picture's at the same places, so the model reads
+// only tokens that its encoder makes. Zeros, means or cut attention may change an answer that does
+// not depend on the region. A model that answers from the text alone keeps its answer under any
+// picture.
 #include "core/interventions/causes.h"
 
 #include <math.h>
@@ -21,13 +21,14 @@
 
 enum {
     OTHERS = 8,  // largest number of pictures to exchange with
-    TRIED = 64,  // pictures of the folder that are read to find them
+    TRIED = 64,  // largest number of files that are tried as such pictures
     OBJECTS = 64 // largest number of objects of a picture to exchange
 };
 
-// An answer depends on a region if the exchange costs it more than this, in nats.
+// An answer depends on a region only if the exchange lowers its log-probability by at least this
+// (nats).
 static const double least = 0.1;
-// Of regions with almost the same effect, the smallest is the cause.
+// Of the regions with at least this share of the largest effect, the smallest is the cause.
 static const double almost = 0.9;
 // A region with less than this share of the whole picture's effect is not the cause.
 static const double enough = 0.5;
@@ -55,8 +56,8 @@ static void add(struct causes *c, const char *name, const bool *at)
     tally_add(&region->tokens, (double)tokens);
 }
 
-// Makes the mask of an object of the list. Unlike `object NAME` of /help positions, it ignores
-// boxes in the answer.
+// Makes the mask of an object that --objects lists. Unlike `object NAME` of /help positions, it
+// ignores boxes in the answer.
 static int read_object(void *self, const char *name, int *picture, struct image *mask,
                        struct err *err)
 {
@@ -73,8 +74,7 @@ static int read_object(void *self, const char *name, int *picture, struct image 
     return masks_read(o->objects, &query, mask, err);
 }
 
-// Finds the tokens at[N] of an object of the list; returns whether the mask [S] covers most of
-// them.
+// Finds the tokens at[N] of a listed object; returns true if the mask [S] covers most of them.
 static bool find_object(struct causes *c, char *name, const float *mask, bool *at)
 {
     const struct probe_env *env = c->w->env;
@@ -92,8 +92,9 @@ static bool find_object(struct causes *c, char *name, const float *mask, bool *a
     return 2 * covered > tokens;
 }
 
-// Adds the objects of the list that the mask does not cover, and removes their tokens from rest[N].
-// Returns false if the mask covers all of them: then it names none, and all are added.
+// Adds the listed objects that the mask does not cover, and removes the tokens of all listed
+// objects from rest[N]. If the mask covers all of several objects, it singles none out: adds all
+// and returns false. Also returns false if the list has none.
 static bool add_objects(struct causes *c, const float *mask, bool *rest)
 {
     const struct probe_env *env = c->w->env;
@@ -151,7 +152,7 @@ void causes_close(struct causes *c)
 
 // --- exchanges -----------------------------------------------------------------------------------
 
-// A picture as the encoder makes it.
+// A picture's visual tokens from the encoder.
 struct encoded {
     int64_t rows, width;
     float *tokens; // [rows, width]
@@ -172,7 +173,8 @@ static float *mix(const struct causes *c, const struct cause *region, const floa
     return mixed;
 }
 
-// Runs the answer with another picture in a region.
+// Runs the answer with another picture's tokens in a region, and records the change in
+// log-probability.
 static int exchange(struct causes *c, struct passing *p, struct cause *region,
                     const struct encoded *own, const struct encoded *other, struct err *err)
 {
@@ -280,14 +282,16 @@ static const struct cause *find(const struct causes *c, const char *name)
     return NULL;
 }
 
-// Regions that less than a third of the samples have are no cause of the answers to the data set.
+// True if the region may be the cause: it is not the whole picture, and at least a third of the
+// samples have it.
 static bool common(const struct causes *c, const struct cause *region)
 {
     return region->name != find(c, whole)->name &&
            3 * region->change.count >= c->list->change.count;
 }
 
-// Returns the smallest region with almost the largest loss; NULL: none loses as much as `required`.
+// Returns the smallest region with almost the largest drop in log-probability; NULL: no drop
+// reaches `required`.
 static const struct cause *find_cause(const struct causes *c, double required)
 {
     const struct cause *cause = NULL;
@@ -303,7 +307,7 @@ static const struct cause *find_cause(const struct causes *c, double required)
     return cause;
 }
 
-// Returns the region that the map ranks highest.
+// Returns the possible cause that the map ranks highest, by AUC; NULL: none has an AUC.
 static const struct cause *find_shown(const struct causes *c, int map)
 {
     const struct cause *best = NULL;

@@ -1,5 +1,6 @@
-// core/interventions/causes.h -- the regions of a picture that an answer depends on, by exchange:
-// other pictures take the place of a region, and the answer's log-probability changes.
+// core/interventions/causes.h -- finds the regions of a picture that an answer depends on:
+// exchanges each region with other pictures and measures the change in the answer's
+// log-probability.
 //
 //   struct causes c;
 //   causes_open(&c, &w, mask, picture);                     // the candidates
@@ -35,8 +36,9 @@ struct causes {
     struct err why; // why nothing was exchanged
 };
 
-// Lists the candidates: the whole picture, the object that a mask [S] marks, what no object of
-// --objects covers, and each object that the mask does not cover.
+// Lists the candidates: the whole picture, the object that mask [S] marks, each object of --objects
+// that the mask does not cover, and the tokens of no object. If the mask covers all of several
+// objects, each of them is a candidate in place of the marked one.
 void causes_open(struct causes *c, const struct attributing *w, const float *mask, int picture);
 // Exchanges each region with up to 8 pictures of the same size among at most 64 files of a folder.
 // Without such a picture, sets c->why and no change. -1 if a pass fails.

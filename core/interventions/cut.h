@@ -1,7 +1,7 @@
 // core/interventions/cut.h -- cuts attention: in chosen layers and heads, removes the scores of
 // some keys for some queries before the softmax (attention knockout: Geva et al. 2023, arXiv
-// 2304.14767). A position always sees itself. In a recurrent layer, hides positions from the state;
-// this requires that all later positions are queries, and affects all heads.
+// 2304.14767). A position always sees itself. In a recurrent layer, hides positions from the state,
+// but only if all later positions are queries and all heads are cut.
 //
 //   struct cut c;
 //   cut_open(&c, env);

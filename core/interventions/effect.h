@@ -38,8 +38,7 @@ struct effect {
 int effect_tokens(const struct probe_env *env, int64_t *first, int64_t *end, struct err *err);
 // Runs the pass without a change. `hook` listens at the sites of the later changes, so that all
 // passes take the same code path (latent attention has two) and differ only in the change.
-// `passes`: number of changes to come, for the progress display. --token N selects one token of the
-// answer.
+// `passes`: number of changes to come, for the progress display.
 int effect_open(struct effect *e, const struct probe_env *env, struct passing *p, int64_t from,
                 int64_t passes, const struct hook *hook, struct err *err);
 // Sets *change to the log-probability of the selected tokens with the change minus their

@@ -37,7 +37,8 @@ enum {
     MAPS
 };
 
-// A map is rejected if its rank correlation with the map from shuffled weights exceeds this.
+// A map is rejected if its rank correlation with the map of a model whose layers are all shuffled
+// exceeds this.
 static const double survives = 0.5;
 
 // Scores of a map.
@@ -232,8 +233,8 @@ static double correlate(const struct faithful *s, const float *a, const float *b
     return r;
 }
 
-// Runs all kinds with the last part + 1 parts of the layers shuffled, and correlates their maps
-// with the originals.
+// Runs the chosen kinds with the last part + 1 parts of the layers shuffled, and correlates their
+// maps with the originals.
 static int shuffle_part(struct faithful *s, struct passing *p, int part, struct err *err)
 {
     const int layers = s->env->model->decoder.config.layers;
@@ -272,7 +273,7 @@ static float *show(struct faithful *s, int map)
     return m->map;
 }
 
-// Copies the measured maps, and adds the controls.
+// Copies the measured maps, adds the controls, and scores all against the mask.
 static void show_maps(struct faithful *s)
 {
     const struct sequence *q = s->env->sequence;
@@ -296,8 +297,8 @@ static void show_maps(struct faithful *s)
     free(corrected);
 }
 
-// Finds what the answer depends on. Other pictures are those of --others, or those beside the
-// picture in a data set.
+// Finds the regions that the answer depends on. The other pictures come from --others or, with
+// --objects, from the picture's own folder; with neither option, does nothing.
 static int find_causes(struct faithful *s, struct passing *p, struct err *err)
 {
     const struct probe_options *o = s->env->options;

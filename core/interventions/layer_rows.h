@@ -4,9 +4,10 @@
 //   struct layer_rows w;
 //   layer_rows_open(&w, env, layer);
 //   struct hook hook = layer_rows_hook(&w);
+//   w.keep = true;
 //   passes_run(p, &hook, 0, logp, err);              // w.rows [N,D]
-//   w.at = rows, w.replacement = other;
-//   layer_rows_gradient(&w, p, weight, logp, err);   // w.gradient [N,D], at the replaced rows
+//   w.keep = false, w.at = positions, w.replacement = other;
+//   layer_rows_gradient(&w, p, weight, logp, err);   // w.gradient [N,D], with the new rows
 //   layer_rows_close(&w);
 #ifndef CORE_INTERVENTIONS_LAYER_ROWS_H
 #define CORE_INTERVENTIONS_LAYER_ROWS_H

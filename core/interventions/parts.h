@@ -40,7 +40,7 @@ struct parts {
     // Fills the zero-initialised to[width] with the replacement of the output at a position.
     void (*replacement)(void *self, int layer, int64_t row, int64_t width, float *to);
     void *self;
-    bool *reached; // [L] layers that have the part
+    bool *reached; // [L] layers in which the hook has run
 
     float *before; // [N,D] the residual stream before the part, in the current layer
     struct rows rows;

@@ -108,7 +108,7 @@ static int choose_part(struct patch *s, struct err *err)
                : 0;
 }
 
-// Finds the tokens to corrupt, all of one picture.
+// Finds the tokens to corrupt, which must belong to one picture.
 static int choose_tokens(struct patch *s, struct err *err)
 {
     const struct sequence *q = s->env->sequence;
@@ -184,8 +184,8 @@ static double normal(uint64_t index)
     return sqrt(-2 * log(u)) * cos(2 * M_PI * random_unit(42, RANDOM_SAMPLE, 2 * index + 1));
 }
 
-// Replaces the corrupted tokens [rows,width] with their mean, or adds Gaussian noise of three times
-// the standard deviation of all elements.
+// Replaces the tokens to corrupt among a picture's [rows,width] with the mean of all its tokens, or
+// adds Gaussian noise of three times the standard deviation of all elements.
 static void corrupt(const struct patch *s, float *tokens, int64_t rows, int64_t width)
 {
     const struct sequence *q = s->env->sequence;
@@ -246,7 +246,7 @@ static int patch(struct patch *s, int layer, int head, double *share, struct err
     return 0;
 }
 
-// Selects the rows that run A computed in the layer; returns their number.
+// Sets parts.at to those of `rows` that run A computed in the layer; returns their number.
 static int64_t patch_at(struct patch *s, int layer, const bool *rows)
 {
     const struct outputs *o = &s->parts.outputs[layer];

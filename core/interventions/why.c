@@ -1,9 +1,8 @@
 // core/interventions/why.c -- /why: for each token of an answer, its probability, the shares of
 // picture, prompt and answer in its attention, and its dependence on the pictures.
 //
-//   pass 1: probability, entropy and most probable alternatives at the row that predicts each
-//   token;
-//           its shares of attention or contribution (core/probes/share.h)
+//   pass 1: for each token, at the row that predicts it: probability, entropy, most probable
+//           alternatives, and shares of attention or contribution (core/probes/share.h)
 //   pass 2: the same answer with attention to the pictures cut, and the pictures hidden from
 //           recurrent states (core/interventions/cut.h); the drop in log-probability measures how
 //           much a token depends on them
