@@ -1,5 +1,5 @@
 // core/probes/attention.c -- attention of selected rows to the picture: maps by layer and head,
-// share of attention by layer, profile by row of the picture (the norm alignment paper and IRA's).
+// share of attention by layer, profile by row of the picture (papers on norm alignment and IRA).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static void put_map(struct attention_sum *s, struct results *r, double *row, int
     probe_maps(s->env, r, "attention", layer, head, s->env->token + (int)part, map);
 }
 
-// Adds the map of each head and a table of all heads, those that attend most to the picture first;
-// if several layers are measured, also their shares as a map of layers by heads.
+// Adds the map of each head and a table of all heads, sorted by attention to the picture; if
+// several layers are measured, also a map of these shares, layers by heads.
 static void put_heads(struct attention_sum *s, struct results *r)
 {
     const int heads = (int)s->heads, layers = s->env->to + 1;
@@ -75,7 +75,7 @@ static int attention_finish(void *state, struct results *r, struct err *err)
         last = r->map_count;
         put_map(s, r, result_row(t, "%d", l), l, head, 0);
     }
-    // The attention to each row of the picture.
+    // The attention to each row of the picture, in the last measured layer.
     int rows;
     double *sum = attention_profile(r->maps + last, r->map_count - last, &rows), total = 0;
     t = results_table(r, "attention.rows", "row|attention|share");

@@ -3,9 +3,9 @@
 //
 // x and y = x + FFN(norm(x)) are rows of the residual stream (CAPA's paper):
 //   alpha[l,k] = sum x_k y_k / sum x_k^2 over visual tokens;  redundancy[l] = mean cos(x, y).
-// The fit, for visual and for text tokens: J = sum (y - alpha x)^2 (Eq. 5), R^2 = 1 - J / sum y^2,
-// and the part of the FFN that alpha explains, 1 - J / sum (y - x)^2, which is 0 for alpha = 1 (the
-// FFN skipped).
+// The fit, for visual and for text tokens: J = sum (y - alpha x)^2 (Eq. 5; stored per token),
+// R^2 = 1 - J / sum y^2, and the part of the FFN that alpha explains, 1 - J / sum (y - x)^2, which
+// is 0 for alpha = 1 (the FFN skipped).
 #include <math.h>
 #include <string.h>
 

@@ -59,7 +59,7 @@ static void add_product(double *sum, float *x, float *d, int64_t width, int64_t 
 }
 
 // Adds the rows that both the layer and the last one computed; s->rows has n rows of each layer.
-// Visual and text rows have the same total weight, although a prompt has many more visual ones.
+// Visual and text rows have the same total weight, even if a prompt has many more visual ones.
 static void add_layer(struct calibration_sums *s, int64_t layer, const struct sequence *q)
 {
     const int64_t width = s->width, n = q->n;

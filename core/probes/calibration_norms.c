@@ -71,7 +71,7 @@ enum { TENSORS = 6 };
 static const int columns[TENSORS][2] = { { MEAN, 0 },    { SQUARES, 0 }, { MEAN, 1 },
                                          { SQUARES, 1 }, { COSINES, 0 }, { COSINES, 1 } };
 
-// Means, standard deviations (SQUARES) and mean cosines; 0 without tokens.
+// Computes means, standard deviations (SQUARES) and mean cosines; 0 without tokens.
 static void norms_compute(const struct calibration_sums *s, float *const *results)
 {
     for (int i = 0; i < TENSORS; i++)

@@ -1,8 +1,8 @@
-// core/probes/calibration_phases.c -- the calibration `phases`: for each layer the mean
-// contribution of the visual tokens to the prompt's last row (CAPA's paper), and the
-// Hellinger distance between two predictions of the next token: that of the row's residual stream
-// after the layer, read with the model's final norm and head, and the model's own.
-// core/methods/phases.h finds the phases in these curves.
+// core/probes/calibration_phases.c -- the calibration `phases`: for each layer, the mean
+// contribution of the visual tokens to the prompt's last row (CAPA's paper), and how far the
+// layer's prediction of the next token is from the model's (Hellinger distance). The final norm and
+// the head, applied to the layer's output, give its prediction. core/methods/phases.h finds the
+// phases in these curves.
 #include <stdlib.h>
 #include <string.h>
 

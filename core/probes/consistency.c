@@ -123,7 +123,7 @@ static char *answer_text(const struct message *m)
     return text;
 }
 
-// Answers the question in c under the settings s, and removes the answer from c.
+// Answers the question in c under the settings s, and moves the answer from c to the list.
 static int answer_again(struct consistency *k, const struct measuring *m, struct conversation *c,
                         const struct settings *s, const char *name, struct err *err)
 {
@@ -229,7 +229,7 @@ static void put_agreement(const struct consistency *k, const char *name, size_t 
     share_interval(v[0], n, &b[1], &b[2]);
 }
 
-// Counts answers with different words among the first `count`, the given one included.
+// Counts the distinct answers among the given one and the first `count` of the list.
 static size_t count_distinct(const struct consistency *k, size_t count)
 {
     size_t distinct = 1;

@@ -31,17 +31,17 @@ struct corpus {
     int64_t count;               // states in each layer
     int64_t width;               // D
     int32_t word;                // -1: none
-    int64_t tokens, said;        // of the corpus; equal to `word`
+    int64_t tokens, said;        // tokens of the corpus; those equal to `word`
     float *query;                // [to-from+1, count, D]
     struct corpus_nearest *best; // [to-from+1, count]
 };
 
-// Reads the file; sets model, from, to, count and word of *c from those of `like`. Call
+// Reads the file like->path; copies path, model, from, to, count and word from `like`. Call
 // corpus_close even after a failure.
 int corpus_open(struct corpus *c, const struct corpus *like, struct err *err);
 void corpus_close(struct corpus *c);
-// Runs the model over each text, without the methods of the settings, and finds the nearest token
-// of each state. Special tokens do not count.
+// Runs the model over the first 512 tokens of each text, without the methods of the settings, and
+// finds the nearest token of each state. Special tokens do not count. Scales c->query to unit norm.
 int corpus_search(struct corpus *c, struct passing *p, struct err *err);
 // Appends a token between » and «, with the words around it.
 void corpus_context(const struct corpus *c, const struct corpus_nearest *n, struct buf *text);

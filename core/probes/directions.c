@@ -76,7 +76,7 @@ static void states_release(struct states *s)
 struct reading {
     const struct probe_env *env;
     float *rows; // [L,D] the prompt's last position
-    bool *read;  // [L] its rows are filled
+    bool *read;  // [L] rows that are filled
 };
 
 static void reading_release(void *state)
@@ -270,9 +270,9 @@ static void products_of(const double *difference, int64_t pairs, int64_t width, 
     }
 }
 
-// Replaces x [n] with the eigenvector of the symmetric matrix [n,n] for the largest eigenvalue, by
-// power iteration. Starts from a random vector: the mean difference may be the eigenvector of a
-// smaller eigenvalue, which the iteration would never leave. Returns false if it does not converge.
+// Sets x [n] to the eigenvector of the symmetric matrix [n,n] for the largest eigenvalue, by power
+// iteration. Starts from a random vector: the mean difference may be the eigenvector of a smaller
+// eigenvalue, which the iteration would never leave. Returns false if it does not converge.
 static bool first_eigenvector(const double *matrix, int64_t n, double *x)
 {
     double *next = xcalloc((size_t)n + 1, sizeof *next), length;
@@ -299,8 +299,8 @@ static bool first_eigenvector(const double *matrix, int64_t n, double *x)
     return !moved;
 }
 
-// Replaces unit [D] with the principal direction of the pairs' differences [pairs,D], at least one
-// of which is not 0.
+// Sets unit [D] to the principal direction of the pairs' differences [pairs,D], at least one of
+// which is not 0.
 static int principal(const double *difference, int64_t pairs, int64_t width, double *unit,
                      struct err *err)
 {
@@ -358,7 +358,7 @@ int direction_compute(enum direction_method method, const float *plus, int64_t p
     return differ ? status : err_set(err, "the states of the two files do not differ");
 }
 
-// Describes the vector of a layer.
+// Sets norm, state and separated of a layer from its vector and the states of both files.
 static void describe(struct directions *d, int64_t layer, const float *const x[2],
                      const int64_t count[2])
 {

@@ -41,18 +41,19 @@ struct directions {
     float *vectors; // [L,D]
     double *norm;   // [L] of the vectors
     double *state;  // [L] mean norm of the states
-    // [L] share of these samples that lie on their own file's side of the midpoint of the means
+    // [L] share of the samples whose projection on the vector lies on their own file's side of the
+    // midpoint of the means
     double *separated;
     int64_t plus, minus; // samples
 };
 
-// Runs one pass for each sample; emits progress.
+// Runs one pass for each sample and fills *d; emits progress. Releases *d on failure.
 int directions_make(const struct measuring *m, const struct directions_request *request,
                     struct directions *d, struct err *err);
 void directions_release(struct directions *d);
 // Computes the vector [D] of one layer from the states [plus,D] and [minus,D] in double precision.
-// DIRECTION_PCA needs as many of one as of the other. Returns -1 if the states do not differ, or if
-// DIRECTION_PCA does not converge.
+// DIRECTION_PCA needs plus_count == minus_count. Returns -1 if the states do not differ, or if
+// DIRECTION_PCA does not converge or lacks memory.
 int direction_compute(enum direction_method method, const float *plus, int64_t plus_count,
                       const float *minus, int64_t minus_count, int64_t width, float *vector,
                       struct err *err);

@@ -39,7 +39,7 @@ static bool wanted(const struct dump *d, const char *name)
     return false;
 }
 
-// Numbers of layers and pictures to try in a tap's name; no model or prompt has more.
+// Numbers of layers and pictures to try in a tap's name.
 enum { LAYERS_TRIED = 1001, PICTURES_TRIED = 100 };
 
 // True if a pattern matches a tensor of this tap, at this layer (-1: any) and any picture.

@@ -8,14 +8,15 @@
 
 struct sequence;
 
-// `patterns`: tap names with * and ?, separated by commas or spaces. Returns NULL if one of them
-// matches no tap, or if the file cannot be written.
+// `patterns`: tap names with * and ?, separated by commas or spaces. Returns NULL if there is none,
+// if one of them matches no tap, or if the file cannot be written or is not a dump.
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);
 struct hook dump_hook(struct dump *d);
 bool dump_wants_all_logits(const struct dump *d);
 // Adds the prompt's ids and positions, if requested. `self` is the dump (answer_options.sequence).
 void dump_sequence(void *self, const struct sequence *s);
-// Writes the file (tensors in name order) and frees d. -1 if no tap matched or writing failed.
+// Writes the file (tensors in name order) and frees d. -1 if no requested tensor was computed or
+// writing failed.
 int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err);
 void dump_free(struct dump *d);
 

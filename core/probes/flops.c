@@ -1,7 +1,7 @@
 // core/probes/flops.c -- FLOPs of the prompt and of a generated token, without and with the current
 // methods (CAPA's paper).
 //
-// Counts computed rows, query-key pairs and skipped FFNs in a pass instead of deriving them from
+// Counts computed rows, query-key pairs and computed FFNs in a pass instead of deriving them from
 // the settings. core/model/flops.h has the cost of a row, a pair and an FFN; methods report their
 // own costs.
 #include <math.h>
@@ -116,9 +116,9 @@ static double total(const double parts[PARTS])
     return sum;
 }
 
-// Adds the closed forms of CAPA's appendix A.1 beside what the pass counted, if a method saves
-// anything. The speedups of Eqs. 12 and 13 are those of a layer after pruning; the counted ones are
-// of the whole prompt.
+// Adds the closed forms of CAPA's appendix A.1 beside the counts of the pass, if a method replaced
+// FFNs or dropped visual tokens. The speedups of Eqs. 12 and 13 are those of a layer after pruning;
+// the counted ones are of the whole prompt.
 static void add_equations(const struct flops *s, const double full[], const double now[],
                           struct results *r)
 {
@@ -182,7 +182,6 @@ static int flops_finish(void *state, struct results *r, struct err *err)
         used[APPROXIMATION] += c->approximated;
         used[METHODS] += c->methods;
         for (int i = 0; i < PARTS; i++) full[i] += all[i], now[i] += used[i];
-        // A generated token is text, so without methods its FFN is computed.
         count(s, l, 1, 1, step_keys(&d->config, l, n + 1), one);
         count(s, l, 1, c->text_ffn, c->step, step);
         step[METHODS] += c->method_row;

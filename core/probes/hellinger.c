@@ -1,4 +1,4 @@
-// core/probes/hellinger.c -- distances between the distributions of two models' next tokens.
+// core/probes/hellinger.c -- distance between two distributions, and the logits of an answer.
 #include "core/probes/hellinger.h"
 
 #include <math.h>

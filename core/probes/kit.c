@@ -324,7 +324,8 @@ static int readback_row(struct graph *g, const struct site_args *args, int64_t i
     const struct tensor *probs = row_probs(g, args, i, keys);
     row.past += i;
     if (row.rows) row.rows += i;
-    // Lists the rows of the sequence that these keys hold, unless they are all keys.
+    // Lists the sequence rows of these keys, unless they begin with the first key: then args->keys
+    // applies.
     const bool listed = keys.list || keys.first;
     int32_t *chosen = listed ? xreallocarray(NULL, (size_t)keys.count + 1, sizeof *chosen) : NULL;
     for (int64_t j = 0; listed && j < keys.count; j++)

@@ -51,7 +51,7 @@ void put_correlation(struct result_table *t, const char *name, const struct corr
 struct tally values_tally(const float *x, int64_t n);
 
 // Sets the fields of `env` that depend on the options; the caller has set the others. Returns -1 if
-// the options choose a layer, head or token that does not exist.
+// the options choose a layer, head or token that does not exist or that the probe does not accept.
 int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err);
 void probe_env_close(struct probe_env *env);
 // Returns true if the probe listens at this site and layer.
@@ -78,9 +78,9 @@ typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args 
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
-// Returns the contributions [count] of these keys to the residual stream of a query, row `row` of
-// q, with probabilities probs [H,P] (C in CAPA's paper), valid until the next read of `host`. NULL:
-// no keys, or the graph has failed.
+// Returns the contributions [count] of keys index[0..count) to the residual stream of a query, row
+// `row` of q, with probabilities probs [H,P] (C in CAPA's paper), valid until the next read of
+// `host`. NULL: no keys, or the graph has failed.
 const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, int64_t row, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);

@@ -6,9 +6,9 @@
 // At the last layer, p is the model's distribution, bit for bit, because each text position is
 // computed alone, as for the pass's own logits.
 //
-// --nearest: the word of the question or answer whose own state h[l + 1] has the largest cosine
-// with the visual token's. Visual tokens can resemble words in context long before the head can
-// read them (LatentLens, arXiv 2602.00462). --corpus searches a text file (core/probes/corpus.h).
+// --nearest: the word of the conversation whose own state h[l + 1] has the largest cosine with the
+// visual token's. Visual tokens can resemble words in context long before the head can read them
+// (LatentLens, arXiv 2602.00462). --corpus searches a text file (core/probes/corpus.h).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
 
-// A layer's prediction at a position.
+// A layer's prediction at a position. With --nearest, p and target_p are cosines.
 struct guess {
     int32_t best;                 // -1: the layer does not compute the position
     double p, entropy;            // of the best token; of the distribution, in nats
@@ -184,7 +184,8 @@ static void *lens_start(const struct probe_env *env, struct err *err)
     return NULL;
 }
 
-// Maps need only the chosen layers; the table of text positions covers all layers.
+// Maps need only the chosen layers; the table of text positions covers all layers unless --layer
+// names one.
 static bool maps_layer(const struct lens *s, int layer)
 {
     return layer >= s->env->from && layer <= s->env->to;

@@ -9,10 +9,10 @@
 // live_pause(l, 1.0 / 30) skips tokens within 1/30 s of the last map: their passes run at the speed
 // of passes without a probe.
 //
-// Recomputes only the newest row's attention at the layer screen.live_layer from that layer's
-// queries and keys: a small part of the layer's work. Emits EVENT_HEATMAP with the given name and
-// the index of the token in the answer. Maps of drafted tokens stay pending until the tokens are
-// part of the answer.
+// Recomputes only the attention of the pass's rows (the newest token and drafts) in the layer
+// screen.live_layer, from that layer's queries and keys: a small part of the layer's work. Emits
+// EVENT_HEATMAP with the given name and the index of the token in the answer. Maps of drafted
+// tokens stay pending until the tokens are part of the answer.
 #ifndef CORE_PROBES_LIVE_H
 #define CORE_PROBES_LIVE_H
 

@@ -215,7 +215,8 @@ static const char *name_of(const struct masks *m, const cJSON *object)
     return name && *name ? name : NULL;
 }
 
-// True if the text names the object, its category, or a referring expression.
+// True if the text contains the object's name, its category or one of its referring expressions;
+// with query->whole, if the text is the name or category.
 static bool named(const struct masks *m, const cJSON *object, const struct masks_query *query)
 {
     static const char *const keys[] = { "name", "sent", "answer", "sentences", "expression" };

@@ -62,8 +62,9 @@ int masks_read(const struct masks *m, const struct masks_query *query, struct im
 char **masks_names(const struct masks *m, const char *picture, size_t *count);
 void masks_close(struct masks *m); // also accepts a zeroed struct
 
-// masks_paint.c: paints one object's run list, polygons or box. Returns -1 if it has none or an
-// invalid one. *work: number of pixels that may still be painted, at first mask_work(mask).
+// masks_paint.c: paints one object's run list, polygons or box. Returns -1 if the object has none
+// of these, or an invalid one. *work: number of pixels that may still be painted, at first
+// mask_work(mask).
 int mask_paint(struct image *mask, const cJSON *object, bool boxes, int64_t *work, struct err *err);
 int64_t mask_work(const struct image *mask);
 // Sets `size` to the width and height of the object's run list; returns false if it has none.

@@ -27,7 +27,7 @@ struct measuring {
     struct method_tensors tensors; // of the adapter
     const atomic_bool *cancel;
     const struct probe_options *options;
-    const struct sinks *sinks; // receive the progress of probes that run many passes; NULL: none
+    const struct sinks *sinks; // for the progress of probes that run many passes; NULL: none
     void *data;                // returned by the probe's data_start; NULL: none
 };
 

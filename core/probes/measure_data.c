@@ -91,7 +91,7 @@ static const void *corpus_of(struct data_pass *w, const struct metric *metric)
 }
 
 // Scores the generated answer with the sample's metric, or with "contains" if there is no metric or
-// it cannot score an answer alone; NaN without references.
+// it cannot score an answer alone. NaN if the sample has neither references nor a right choice.
 static double score_of(struct data_pass *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");

@@ -36,8 +36,8 @@ struct passing {
     // For probes that run passes of their own.
     int64_t prefix;    // rows that all passes share and the cache holds; -1: none computed yet
     bool keeping;      // the next pass is kept (passes_keep)
-    float *stream;     // [L,N,D] what each layer read in that pass; NULL: none is kept
-    int64_t kept_from; // first row that it computed
+    float *stream;     // [L,N,D] input of each layer in the kept pass; NULL: none is kept
+    int64_t kept_from; // first row that the kept pass computed
     struct pace pace;  // of the progress of these passes
 };
 
@@ -46,7 +46,7 @@ int pass_failed(struct passing *p, struct err *err);
 // Computes the visual tokens that the rows need and the conversation lacks, in memory of the pass.
 // `all`: also computes the tokens that the conversation has.
 int pass_encode_pictures(struct passing *p, bool all);
-// Sets env->where.
+// Sets env->where, and removes the template's text after a given answer from the sequence.
 int pass_find_positions(struct passing *p, struct probe_env *env, struct err *err);
 
 #endif

@@ -81,8 +81,8 @@ struct depth { // statistics of h[l]
     // Mean dot products of normalised inputs: of text with earlier visual tokens; of text with all
     // visual tokens.
     double dot, dot_all;
-    // Largest singular value of E[u v^T] over the pairs of dot_all, which is the trace of E[u v^T]
-    // (App. B.4).
+    // Largest singular value of E[u v^T] over the pairs of dot_all (App. B.4); dot_all is the trace
+    // of this matrix.
     double singular;
 };
 
@@ -97,7 +97,7 @@ struct norms {
     float *gains;  // [L,D] gains of the norms before attention; 1 without a norm
     float *keys;   // [P,Hkv,d] of the current layer
     int64_t key_count, key_capacity;
-    double *visual, *text; // [D] sums
+    double *visual, *text; // [D] sums; `visual` also holds [Hkv,d] sums of keys
     float *mean[2];        // [L,D] mean normalised inputs of visual and text tokens; NaN: no token
 };
 

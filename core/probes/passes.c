@@ -108,8 +108,8 @@ void passes_keep(struct passing *p)
     p->keeping = p->stream != NULL; // without the memory, passes run all layers
 }
 
-// True if a row's rounding depends on how many rows a pass has, however many they are: an expert
-// multiplies few or many of them, and latents are absorbed or not.
+// True if a row's rounding depends on the number of rows in a pass even when they are many: an
+// expert multiplies few or many of them, and latents are absorbed or not.
 static bool rounds_together(const struct passing *p)
 {
     const struct decoder_config *c = &p->m->model->decoder.config;
@@ -201,9 +201,9 @@ struct receiver {
     void *self;
 };
 
-// Returns the number of rows that the cache provides to a pass that changes rows from `from` on: 0,
-// or enough that cached and computed rows are many each, because passes of few rows round
-// differently.
+// Returns the number of rows that the cache provides to a pass that changes rows from `from` on.
+// Unless this is 0, both the cached and the computed rows are many, because passes of few rows
+// round differently.
 static int64_t prefix_of(const struct passing *p, int64_t from)
 {
     const struct sequence *s = &p->sequence;
@@ -253,7 +253,7 @@ static int run(struct passing *p, const struct hook *hook, int64_t from, int lay
 int passes_gradient(struct passing *p, const struct hook *hook, const float *weight, double *logp,
                     struct err *err)
 {
-    // The backward pass recomputes the layers that do not fit in this memory.
+    // The backward pass recomputes the layers that do not fit in `keep` bytes.
     struct tape tape = { .backend = p->m->backend, .recompute = true, .keep = (size_t)1 << 30 };
     const int hooks = p->hooks.count;
     int status = run_prefix(p, 0);
@@ -461,7 +461,7 @@ void passes_progress(struct passing *p, int64_t done, int64_t all)
 struct sink_rows {
     const struct passing *p;
     bool *rows;
-    float *dims; // [L,2]; NULL: those of the first token
+    float *dims; // [L,2] sink dimensions; NULL: the two largest of the first token
     int layer;
 };
 
@@ -486,7 +486,8 @@ static int sink_take(void *self, const struct site *site, const struct site_args
     return 0;
 }
 
-// Finds sinks like /sinks without options: by phi at the input of the middle layer.
+// Finds sinks by phi at the input of the middle layer, like /sinks without options (which takes the
+// nearest layer with attention).
 static int find_sinks(void *self, bool *rows, struct err *err)
 {
     struct passing *p = self;

@@ -27,12 +27,12 @@ struct passing;
 // hook NULL: no change. Returns 0 or -1.
 int passes_run(struct passing *p, const struct hook *hook, int64_t from, double *logp,
                struct err *err);
-// Keeps what each layer reads in the next pass, whose hook must change nothing, and its keys and
-// values.
+// Keeps the input of each layer in the next pass, and the keys and values of that pass. Its hook
+// must change nothing.
 void passes_keep(struct passing *p);
-// Like passes_run, for a change in a layer or in later ones: `layer` begins with the rows that it
-// read in the pass kept last, so earlier layers are not computed. Runs all layers if no pass is
-// kept, a method acts, or the layers need more than their rows.
+// Like passes_run, for a change in `layer` or a later layer: `layer` starts from its input in the
+// pass kept last, so earlier layers are not computed. Runs all layers if no pass is kept, a method
+// acts, or the layers need more than their input.
 int passes_run_layers(struct passing *p, const struct hook *hook, int64_t from, int layer,
                       double *logp, struct err *err);
 // Like passes_run over all rows, with gradients: `hook` sets the `grad` of tensors of the pass
@@ -52,16 +52,16 @@ int passes_texts(struct passing *p, const struct ids *ids, const size_t *lengths
 // Fails if a pass has failed, or the user has stopped the measurement. For loops that continue
 // after a file that cannot be used.
 int passes_check(struct passing *p, struct err *err);
-// passes_visual returns a picture's visual tokens [rows, width]; passes_encode those of a file of
-// the same size, to replace the picture. Both set *focus to the encoder's attention to each of them
-// (NULL: no method reads it); passes_visual takes NULL for `focus`. The caller frees both. NULL on
-// failure.
+// Return visual tokens [rows, width]: passes_visual those of a picture, passes_encode those of a
+// file that may replace it, which must have the same size. Both set *focus [rows] to the encoder's
+// attention to each token (NULL: no method reads it); only passes_visual accepts NULL for `focus`.
+// The caller frees tokens and focus. NULL on failure.
 float *passes_visual(struct passing *p, int picture, int64_t *rows, int64_t *width, float **focus,
                      struct err *err);
 float *passes_encode(struct passing *p, int picture, const char *path, float **focus,
                      struct err *err);
 // Replaces a picture's visual tokens in the following passes, and the encoder's attention to each
-// token; focus NULL: keeps the attention to the picture's own tokens.
+// token; focus NULL: leaves that attention unchanged.
 int passes_show(struct passing *p, int picture, const float *tokens, const float *focus,
                 struct err *err);
 // Shows the conversation's own picture again in the following passes.

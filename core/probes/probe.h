@@ -1,16 +1,17 @@
-// core/probes/probe.h -- a probe: a measurement that reads a pass and changes nothing.
+// core/probes/probe.h -- a probe: a measurement of a pass that leaves nothing changed.
 //
-// A probe is one file core/probes/NAME.c with one constant struct and a line in core/lists.h;
-// commands/probe.c turns each probe into a command. A probe reads one pass over a prompt and its
-// answer (core/probes/measure.h) and returns tables and maps; core/probes/measure_data.h averages
-// them over a data set.
+// A probe is one file, core/probes/NAME.c or core/interventions/NAME.c, with one constant struct
+// and a line in core/lists.h; commands/probe.c turns each probe into a command. A probe reads one
+// pass over a prompt and its answer (core/probes/measure.h) and returns tables and maps;
+// core/probes/measure_data.h averages them over a data set.
 //
-// A probe only reads: it requests the values of tensors (core/graph/readback.h), which arrive on
-// the host while the pass continues. core/probes/kit.h has what most probes need; it computes
-// attention row by row and never materialises a matrix of queries by keys.
+// Most probes only read: they request the values of tensors (core/graph/readback.h), which arrive
+// on the host while the pass continues. Interventions run passes of their own, with changes
+// (core/probes/passes.h). core/probes/kit.h has what most probes need; it computes attention row by
+// row and never materialises a matrix of queries by keys.
 //
 // Room core/probes/: measurements of a pass: tables and maps over pictures, dumps, calibration
-// sums. Uses talk, methods, metrics, data, model and what they use.
+// sums. Uses positions, talk, sets, methods, metrics, data, model and what they use.
 #ifndef CORE_PROBES_PROBE_H
 #define CORE_PROBES_PROBE_H
 
@@ -54,7 +55,7 @@ struct probe_options {
     int dim_count;            // 0: the probe finds them
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
     const struct image *mask; // as large as the picture, bright where the object is; NULL: none
-    const char *words;        // the arguments: names of positions, as typed; NULL: none
+    const char *words;        // the arguments before the first option, as typed; NULL: none
     const char *word;         // --word: the target of every position; NULL: none
     bool tuned;               // uses the maps of lens.calibration
     bool nearest;             // compares with text positions, not with the vocabulary
@@ -97,7 +98,8 @@ struct probe_env {
     int from, to;    // layers, the last included
     int32_t *query;  // [queries] query rows of the sequence, ascending
     int64_t queries; // 0: the probe uses none
-    int token;       // number of the token shown in the first query's maps; -1: mean of all
+    int token; // number in the first query's maps: of a token of the answer or, for LAST and ROW,
+               // of a row; -1: mean of the answer
     // The visual tokens.
     int32_t *number; // [N] index of each row of the sequence among the visual tokens; -1: text
     int64_t visual;  // S

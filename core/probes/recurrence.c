@@ -1,7 +1,7 @@
 // core/probes/recurrence.c -- effective attention of recurrent layers: the weight with which a
 // query reads each token's value through the state.
 //
-// With unit keys k and queries q, the state after row t is
+// With unit keys k, and queries q of length 1 / sqrt(dk), the state after row t is
 //
 //   S[t] = alpha[t] (I - beta[t] k[t] k[t]^T) S[t-1] + beta[t] k[t] v[t]^T,   o[t] = S[t]^T q[t]
 //
@@ -63,7 +63,7 @@ void recurrence_weights(const struct recurrence *r, int64_t head, int64_t row, d
 
 struct state {
     const struct probe_env *env;
-    int from, to;  // layers; those with attention between them are skipped
+    int from, to;  // first and last layer; layers with attention between them are skipped
     int64_t parts; // maps of each layer: 1, or one for each query
     double **sum;  // [L][parts, N] absolute weights, over queries and heads; NULL: not read
 };

@@ -1,5 +1,5 @@
-// core/probes/recurrence.h -- what a query reads of each token through the state of a layer with
-// Gated DeltaNet (core/model/attention_delta.c).
+// core/probes/recurrence.h -- the weight with which a query reads each token's value through the
+// state of a layer with Gated DeltaNet (core/model/attention_delta.c).
 #ifndef CORE_PROBES_RECURRENCE_H
 #define CORE_PROBES_RECURRENCE_H
 

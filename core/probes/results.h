@@ -124,8 +124,9 @@ struct result_map *results_map(struct results *r, const char *name, int rows, in
 // Sorts the rows of ranked tables.
 void results_rank(struct results *r);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Adds a note that says where the main table is highest and lowest, for each of the first
-// conditions. The main table is the first whose keys count something, or that is ranked.
+// Adds a note that says where the main table is highest and lowest, for each of the first 4
+// conditions. The main table is the first that is a curve, is ranked, or has a kind with `finds`.
+// Without one, repeats the first two numbers of a table of single numbers, unless there are notes.
 void results_conclude(struct results *r);
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
@@ -162,8 +163,8 @@ void results_mean_add(struct results_mean *m, const struct results *r);
 void results_mean_take(struct results_mean *m, struct results *mean);
 // Adds copies of the tables whose means can be computed.
 void results_copy(struct results *to, const struct results *from);
-// Subtracts `from` cell by cell and renames the tables to NAME.difference; a cell that one of the
-// two lacks becomes NaN.
+// Subtracts `from` cell by cell and renames the tables to NAME.difference. A cell that `from` lacks
+// becomes NaN; tables, rows and columns that only `from` has are ignored.
 void results_subtract(struct results *r, const struct results *from);
 // Joins measurements under `count` conditions, with these names; the list is empty afterwards.
 // Columns are matched by name. A note that not all conditions share names its condition.
@@ -181,8 +182,8 @@ char *results_path(const char *path, const char *ending, const char *name, int n
 // with its name, as norms.layers with norms. For probes that compute long before they write.
 int results_check(const char *path, const char *ending, const char *part, struct err *err);
 // Writes tables as CSV files and reports them: a single table to `path`, several to one file each
-// (results_path), and all maps to one more file. Writes all files or none; `path` must be a regular
-// file if several files are written.
+// (results_path), and all maps to one more file. A failed write replaces no file; `path` must be a
+// regular file if several files are written.
 int results_write_csv(const struct results *r, const char *path, const struct sinks *sinks,
                       struct err *err);
 // Returns the name of a row's or map's condition; NULL: there is only one condition.
@@ -199,7 +200,7 @@ const struct result_kind *result_map_kind(int index, const char **command);
 bool results_live(const char *name);
 // Returns the axis's name, such as "layer"; NULL for patches.
 const char *map_axis_name(enum map_axis axis);
-// Returns the unit of a table or map ("cosine") by its name; NULL: unknown, or several units.
+// Returns the unit ("cosine") in the first row for a table's or map's name; NULL: unknown.
 const char *results_unit(const char *name);
 // Returns true if a list separated by "|" has this column; `columns` NULL: false.
 bool results_lists(const char *columns, const char *column);

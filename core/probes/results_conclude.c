@@ -13,14 +13,15 @@
 
 enum { CLAUSES = 2, CONDITIONS = 4 }; // most columns and conditions to say something about
 
-// Returns what the table's first column measures, if its probe says so; NULL: the columns' names.
+// Returns what the table's first column of numbers measures; NULL: its name says it.
 static const char *finds(const struct result_table *t)
 {
     const struct result_kind *k = result_kind(t->name);
     return k && !strcmp(k->name, t->name) ? k->finds : NULL;
 }
 
-// Rows of one condition with numbers in a column.
+// The rows of one condition with the largest and the smallest number in a column, and the number of
+// rows that have one.
 struct extremes {
     const struct result_row *most, *least;
     int rows;
@@ -47,7 +48,7 @@ static void number_of(const struct result_table *t, const struct result_row *row
     text_number(number, row->value[column - 1], unit && !strncmp(unit, "share", 5));
 }
 
-// The keys of ranked tables have names of their own ("7.3", the head of a layer).
+// Appends the row's key and number: " in layer 7 (86.6%)".
 static void put_place(struct buf *b, const struct result_table *t, const struct result_row *row,
                       int column)
 {
@@ -110,7 +111,7 @@ static char *sentence(const struct result_table *t, int condition)
     return b.length ? buf_take(&b) : NULL;
 }
 
-// Returns the table of the sentence: the first whose keys count something, or that is ranked.
+// Returns the main table: the first that is a curve, is ranked, or has a kind with `finds`.
 static const struct result_table *main_table(const struct results *r)
 {
     for (size_t i = 0; i < r->table_count; i++) {

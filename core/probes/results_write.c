@@ -182,7 +182,8 @@ int results_write_csv(const struct results *r, const char *path, const struct si
         FILE *file; // NULL: not open
     } *parts = xcalloc(count + 1, sizeof *parts);
     int status = 0;
-    // Writes all files completely before it moves the first one into place, so all or none are new.
+    // Writes all files completely before it moves the first one into place: a failed write replaces
+    // none.
     for (size_t i = 0; i < count && status == 0; i++) {
         struct part *p = &parts[i];
         const bool maps = i == r->table_count;

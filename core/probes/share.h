@@ -35,10 +35,11 @@ struct shares;
 enum share_by share_setting(const struct settings *s);
 struct shares *shares_new(const struct model *model, enum share_by by); // model: until shares_free
 void shares_free(struct shares *s);
-bool shares_measure(const struct shares *s, enum share_by by); // false for NULL
+bool shares_measure(const struct shares *s, enum share_by by); // by this measure; NULL: false
 // A probe's hook: it reads the rows that predict tokens of the answer, and changes nothing.
 struct hook shares_hook(struct shares *s);
-// Sets the parts of a token of the answer, counted from 0. False: no pass has read its row.
+// Sets the parts of a token of the answer, counted from 0; SHARE_PICTURE is NaN if no row saw a
+// visual token. False: no pass has read its row.
 bool shares_of(const struct shares *s, int64_t token, double part[SHARE_PARTS]);
 
 #endif

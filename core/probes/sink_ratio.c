@@ -1,5 +1,5 @@
 // core/probes/sink_ratio.c -- the share of layers in which one visual token receives much of the
-// answer's attention (IRA's paper, Table 6), beside the layers' curvature.
+// answer's attention (IRA's paper, Table 6), and the layers' curvature.
 //
 //   A_k[l] = attention to visual token k, mean over answer tokens and heads; a layer has a sink
 //   when max_k A_k > 0.15 (--threshold)
@@ -48,7 +48,7 @@ static int sink_ratio_finish(void *state, struct results *r, struct err *err)
     struct result_table *t =
         results_table(r, "sink_ratio", "layer|strongest|at token|sink|curvature");
     struct point *points = xcalloc((size_t)layers, sizeof *points); // attention, curvature
-    int sinks = 0, count = 0;                                       // layers with attention
+    int sinks = 0, count = 0; // layers with a sink, layers with attention
     t->curve = true;
     for (int l = 0; l < layers; l++) {
         if (!decoder_attends(&s->env->model->decoder.config, l)) continue;

@@ -11,7 +11,7 @@ struct sinks_state {
     const struct probe_env *env;
     int dims[PROBE_DIMS], dim_count;
     double tau;
-    struct sink_token *tokens; // [N]; phi NaN: not alive, or later than the query
+    struct sink_token *tokens; // [N]; phi NaN: not alive
     int32_t query;
     struct rows rows;
 };
@@ -34,7 +34,8 @@ static void *sinks_start(const struct probe_env *env, struct err *err)
                     env->options->dims[i], (long long)width - 1);
             return NULL;
         }
-    // Takes the dimensions from the options, else from the calibration for this layer.
+    // Takes the dimensions from the options, else from the calibration for this layer; without
+    // both, add_phi finds them.
     if (!env->options->dim_count && sinks_calibrated(env->settings, env->model, &dims, err) < 0)
         return NULL;
     struct sinks_state *s = xcalloc(1, sizeof *s);
