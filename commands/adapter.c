@@ -41,7 +41,7 @@ static void notice_methods(const struct shell *shell, const struct adapter *a)
     }
 }
 
-// Warns if training.json records another base model.
+// Warns if training.json records a different base model.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = run_folder_read(a->folder, NULL);

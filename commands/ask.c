@@ -145,7 +145,7 @@ static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct
     int count = 0, status = -1;
     for (int i = 0; i < argc; i++) {
         const bool valued = takes_value(argv[i]) && i + 1 < argc;
-        if (strncmp(argv[i], "--", 2) != 0) { // -5 too is a word of the question
+        if (strncmp(argv[i], "--", 2) != 0) { // -5 is also a word of the question
             buf_printf(&question, "%s%s", question.length ? " " : "", argv[i]);
         } else if (!is_each(argv[i])) {
             words[count++] = argv[i];

@@ -41,7 +41,7 @@ struct collecting {
     char *model, *state; // provenance of the numbers
     struct shell *shell;
     struct provenance from; // the same provenance, in parts
-    bool changed;           // a table came from another state
+    bool changed;           // a table came from a different state
     struct err change;
     struct shown *shown;
     size_t shown_count;
@@ -79,7 +79,8 @@ static void take_table(void *self, const struct event *e)
     }
 }
 
-// "412.0 MB, forecast ..." is 412.0, "5.9%" is 5.9; other texts are unchanged.
+// Turns "5.9%" into "5.9" and, with `units`, "412.0 MB, forecast ..." into "412.0"; copies other
+// texts.
 static char *plain_value(const char *text, bool units)
 {
     char *end;
@@ -105,8 +106,8 @@ static const char *find_in(const struct csv *t, const char *row, const char *col
     return found;
 }
 
-// Finds a cell by "[TABLE:]ROW[:COLUMN]", which may be patterns, in the last table that has it.
-// Without TABLE, skips tables of standard deviations (NAME.std).
+// Finds a cell by ROW, ROW:COLUMN or TABLE:ROW:COLUMN, which may be patterns, in the last table
+// that has it. Without TABLE, skips tables of standard deviations (NAME.std).
 static const char *find_cell(const struct collecting *c, const char *cell_name, struct err *err)
 {
     char *copy = xstrdup(cell_name), *words[3] = { copy };
@@ -149,7 +150,7 @@ static const struct shown *find_table(const struct collecting *c, const char *na
 // Relation of a row of the file to the measurement.
 enum row_match {
     OTHER_VALUES,
-    OTHER_STATE, // the same values, from another model or state
+    OTHER_STATE, // the same values, from a different model or state
     UNKNOWN,     // the same values, without provenance
     SAME
 };
@@ -223,9 +224,9 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Adds the new rows to the file and drops old rows with the same values; old rows from another
+// Adds the new rows to the file and drops old rows with the same values; old rows from a different
 // model or state stay unless --again is given. Reads the file again first, because the command may
-// have collected into it too.
+// also have collected into it.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;

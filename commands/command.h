@@ -122,11 +122,11 @@ struct command {
     const char *const *words; // COMPLETE_WORDS: choices for the first argument
     // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise a
     // line names its action in any argument, usually argument number `action_at` (counted from 1).
-    // `usual`: the action of a line that names none.
+    // `usual`: the action of a line that begins with a file or preset in place of an action.
     const struct command_action *actions;
     int action_at;
     const char *usual;
-    // Checks the form of the arguments before anything else; may be NULL.
+    // Checks the form of the arguments before the needs are checked; may be NULL.
     int (*check)(int argc, char **argv, struct err *err);
     // Runs lines that name no action; NULL: they run the first action. argv[0] is the first
     // argument.
@@ -175,9 +175,9 @@ struct preset_values;
 int preset_words(const struct shell *shell, int argc, char **argv, struct preset_values *v,
                  struct err *err);
 
-// Reads the arguments of /set (commands/set.c), including those for keys that act during an answer:
-// returns the value, which the caller frees; argv[0] becomes the bare key. NULL: the line asks for
-// values.
+// Reads the arguments of /set (commands/set.c): returns the value, which the caller frees; argv[0]
+// becomes the bare key. NULL: the line asks for values. The full screen uses it, too, for keys
+// pressed during an answer.
 char *set_read(int argc, char **argv);
 // Returns the words of the running command's line as the session keeps them (EVENT_MEASURED): a
 // JSON list with absolute paths, without the files that the line writes. NULL: the line was not

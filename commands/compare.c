@@ -81,7 +81,7 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
     grid_add(&a->grid, side ? "B" : "A", s)->model = model;
     a->title[side] = compare_title(used > 0 ? title : "now", v, s);
     if (model && !settings_is(s, "adapter", "none") && !preset_says(v, "adapter"))
-        settings_reset(s, "adapter"); // the loaded model's
+        settings_reset(s, "adapter"); // it belongs to the loaded model
     *argc = used;
     free(title);
     return 0;

@@ -84,7 +84,7 @@ static int take_show_job(void *self, const char *value, struct err *err)
 
 static int take_force(void *self, const char *value, struct err *err)
 {
-    file_out_force(true); // command_execute clears the flag
+    file_out_force(true); // command_execute restores the flag
     return 0;
 }
 

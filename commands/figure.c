@@ -80,8 +80,8 @@ static char *line_name(const struct results *r, int condition, const char *colum
                : xstrdup(column);
 }
 
-// `intervals`: the intervals of means over a data set, drawn instead of the deviations over tokens;
-// NULL: none.
+// Returns a column of one condition as a line. `intervals`: the intervals of means over a data set,
+// drawn instead of the deviations over tokens; NULL: none.
 static struct plot_line line_of(const struct result_table *t, const struct result_table *intervals,
                                 int column, int condition)
 {
@@ -118,8 +118,8 @@ static bool is_drawn(const struct result_table *t, int column)
            results_same_unit(t, column);
 }
 
-// Draws columns of a table as curves over its keys, a line for each condition. `only`: the only
-// column; 0: all.
+// Draws columns of a table as curves over its keys, a line for each column and condition. `only`:
+// the only column; 0: all.
 static int draw_columns(const char *path, const struct figure_look *look, const struct results *r,
                         const struct result_table *t, int only, struct err *err)
 {
@@ -238,8 +238,8 @@ static int draw_points(const char *path, const struct figure_look *look, const s
 
 // --- several figures -----------------------------------------------------------------------------
 
-// Returns the path of a figure: the first one's is `path` ("x.png"); others get the table's name
-// (results_path: "x-TABLE.png"), or "x-curves.png" if that is `path` itself.
+// Returns the path of a figure: for the first, `path` ("x.png"); for others, results_path with the
+// table's name ("x-TABLE.png"), or "x-curves.png" if that gives `path` itself.
 static char *path_of(const char *path, const char *table, bool first)
 {
     if (first) return xstrdup(path);
@@ -251,7 +251,7 @@ static char *path_of(const char *path, const char *table, bool first)
     return xasprintf("%.*s-curves%s", (int)(strlen(path) - strlen(ending)), path, ending);
 }
 
-// Draws a table; `column`: only that column of curves. 0: all.
+// Draws a table. `column`: the only column of curves; 0: all.
 static int draw_table(const struct shell *shell, const char *path, const struct results *r,
                       const struct result_table *t, int column, bool *first, struct err *err)
 {

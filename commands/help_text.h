@@ -6,7 +6,8 @@
 //
 // Newlines within a paragraph or item do not matter: front ends wrap the text. A line with two
 // spaces after its first words ("--once  skips") begins an item, which indented lines continue.
-// Other indented lines are examples. All other lines form paragraphs, which end at an empty line.
+// Other indented lines are examples. All other lines form paragraphs, which end at an empty line,
+// an item or an example.
 #ifndef COMMANDS_HELP_TEXT_H
 #define COMMANDS_HELP_TEXT_H
 

@@ -44,7 +44,7 @@ static int images_run(struct shell *shell, int argc, char **argv, struct err *er
     for (size_t i = 0; i < c.picture_count; i++) {
         const struct picture *p = &c.pictures[i];
         const int64_t message = message_with(&c, (int)i);
-        if (!p->path) continue; // removed by /undo
+        if (!p->path) continue; // removed by /undo or detached
         table_row(&t, "%zu|%" PRId64 "|%" PRId64 "|%" PRId64, i, p->image.width, p->image.height,
                   p->tokens);
         if (is_waiting(&c, (int)i))

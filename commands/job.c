@@ -1,5 +1,5 @@
 // commands/job.c -- /jobs lists the background jobs; /job shows, pauses, resumes and ends one;
-// /wait waits until one ends.
+// /wait waits until jobs end.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@ int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct jo
                      struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
 // starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
-// With --sbatch or --submit it writes a script for a queue instead, and submits it.
+// With --sbatch or --submit, writes a script for a queue instead; --submit also submits it.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
 // Returns a job's specification with the shell's model and settings, which it borrows.
 struct job_spec;

@@ -145,7 +145,7 @@ static bool same_plan(const char *a, const char *b)
     return true;
 }
 
-// Names the option that sets the plan's missing variable.
+// Fails with a message that names the option for the plan's missing variable.
 static int missing(const struct paper_plan *p, const char *name, struct err *err)
 {
     static const char *const hints[][2] = {
@@ -218,7 +218,8 @@ static int check_results(const struct paper_plan *p, struct err *err)
                    p->folder);
 }
 
-// Makes OUT, unless another program's files are there, and the table's folder.
+// Makes OUT and the table's folder. Refuses an OUT that holds other files, or results of a
+// different plan.
 static int open_folder(const struct paper_plan *p, struct err *err)
 {
     if (mkdir(p->out, 0777) < 0 && errno != EEXIST)
@@ -243,7 +244,7 @@ static char *installed(const char *name, const char *file)
 }
 
 // Returns the line that joins the demo's encoder and SmolLM2 in OUT/joined. NULL if one of them is
-// missing, or if the table's demo trains models.
+// missing, or if the table's demo trains a model but not that of --small.
 static char *make_small(const struct paper_plan *p, struct err *err)
 {
     char *encoder = installed("demo/model", "config.json");
@@ -576,7 +577,7 @@ static int reproduce_in(const struct paper_request *a, const struct paper_plan *
     return status < 0 && reading ? err_in(err, "reading %s", reading->name) : status;
 }
 
-// Says which verdicts of a table depend on a reading.
+// Writes and shows the verdicts of a table under each reading.
 static int compare_readings(const struct paper_plan *p, struct csv *all, struct err *err)
 {
     paper_readings_close(all);

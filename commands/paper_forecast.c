@@ -52,8 +52,8 @@ static void add_cost(struct costs *c, const char *what, double samples, double s
     c->memory = fmax(c->memory, memory);
 }
 
-// Looks at the first sample with a picture, in the first few of a data set: the model must take
-// pictures, and this one must be where the data says.
+// Checks the first sample with a picture, if it is among the first 16 samples of a data set: the
+// model must take pictures, and the file of this picture must be readable.
 static int check_picture(const struct costs *c, const struct dataset *d, const char *what,
                          struct err *err)
 {
@@ -79,7 +79,8 @@ static int check_picture(const struct costs *c, const struct dataset *d, const c
     return status;
 }
 
-// Counts the samples of a training file; NaN if the plan has yet to make it.
+// Counts the samples of a training file and checks a picture; NaN if the plan has yet to make the
+// file.
 static int count_samples(const struct costs *c, const char *file, double *count, struct err *err)
 {
     struct dataset d = { .file = -1 };
@@ -147,7 +148,8 @@ static char *scores_now(const struct paper_plan *p, size_t *rows)
     return buf_take(&b);
 }
 
-// Checks the settings of the rows, and counts the samples; -1 also if a set cannot be read.
+// Checks the settings of the rows and a picture of each set. Returns the number of samples in all
+// rows, or -1.
 static double check_scores(const struct costs *c, const char *file, struct err *err)
 {
     const struct engine *e = c->plan->shell->engine;
@@ -229,7 +231,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
         else
             status = shell_line(shell, line, err);
     } else if (!strcmp(name, "/set") || !strcmp(name, "/reset") || !strcmp(name, "/preset")) {
-        // Fails if the line needs output of an earlier line of the plan.
+        // The line may need output of an earlier line of the plan; then it fails here.
         if (shell_line(shell, line, err) < 0 && !c->partly) status = -1;
     } else if (!strcmp(name, "/train") && w.count > 2) {
         status = cost_training(c, w.list[1], w.list[2], 1, err);

@@ -31,7 +31,7 @@ struct paper_plan {
 bool paper_plan_contains(const struct paper_plan *p, const char *path);
 
 // Forecasts time, memory and disk of the plan's commands (table `paper.forecast`); opens the models
-// and checks the settings that they name.
+// and checks the settings that these commands name.
 int paper_forecast(struct paper_plan *p, struct err *err);
 
 #endif

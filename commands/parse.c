@@ -200,7 +200,7 @@ bool triple_closed(const char *text, size_t length)
     return length >= 3 && !memcmp(text + length - 3, "\"\"\"", 3);
 }
 
-// `text` follows the opening """. Newlines next to the marks are dropped.
+// `text` follows the opening """. Drops one newline next to each mark.
 static int triple_parse(struct words *w, const char *text, const struct shell *shell,
                         struct err *err)
 {

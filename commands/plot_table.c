@@ -7,7 +7,7 @@
 #include "core/base/csv.h"
 #include "core/base/names.h"
 
-// Limits of what a plot can show legibly.
+// Largest number of lines, and of different texts in column X, that are read.
 enum { LINES_MOST = 1000, NAMES_MOST = 10000 };
 
 struct drawing {
@@ -102,7 +102,7 @@ static int find_names(struct drawing *d, struct err *err)
         d->t.columns[d->x], NAMES_MOST);
 }
 
-// Returns NaN for a cell without a number; counts texts and infinities.
+// Returns NaN for a cell without a number; counts infinities, and texts other than NA and the like.
 static double number_at(struct drawing *d, size_t row, int column)
 {
     const char *cell = csv_cell(&d->t, row, column);

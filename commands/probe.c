@@ -1,8 +1,8 @@
 // commands/probe.c -- the measuring commands: one for each probe.
 //
-// A probe (core/probes/probe.h) measures one forward pass over the current conversation, or over
-// each sample of a data set, under the current settings or under several conditions. The tables and
-// maps are shown, stored in the session database and written to files.
+// A probe (core/probes/probe.h) measures forward passes over the current conversation, or over each
+// sample of a data set, under the current settings or under several conditions. The tables and maps
+// are shown, stored in the session database and, on request, written to files.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,14 +2,14 @@
 // plots.
 //
 //   <!-- table keep.csv keep score hellinger method=capa -->
-//   | keep | score | hellinger |        these lines are rewritten each time, up to the end
+//   | keep | score | hellinger |        these lines are rewritten each time, up to `end`
 //   <!-- end -->
 //   <!-- table keep.csv keep mean score -->  a mean over rows that differ in other columns (seeds)
 //   <!-- plot loss.svg runs/seeds loss@* --mean -->   a figure by /plot, beside the output
 //
 // Other text is unchanged; pictures are plain Markdown (![](keep.png)). Files are searched for in
-// the folder of the output, then in that of the input; pictures found only in the input's folder
-// are copied.
+// the folder of the output, then in that of the input; PNG pictures that exist only in the input's
+// folder are copied.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// commands/screen.c -- /screen and /open: commands of the full screen.
+// commands/screen.c -- /screen, /open and /last: commands of the full screen.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

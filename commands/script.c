@@ -104,7 +104,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
     const struct engine_talk c = engine_talk(shell->engine);
     file_in_clear();
     for (size_t i = 0; i < c.picture_count; i++)
-        if (c.pictures[i].path) file_in_record(c.pictures[i].path); // not removed by /undo
+        if (c.pictures[i].path) file_in_record(c.pictures[i].path); // else removed or detached
 
     if (action) {
         if (noun) rest = skip_blanks(name_end(rest));

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 
 struct tour_step {
-    const char *line; // the line to run; PICTURE: the demo picture, FOLDER: a temporary folder
-    const char *text; // explains the step in a sentence
+    // The line to run. PICTURE: the demo picture; FOLDER: the start of a temporary path.
+    const char *line;
+    const char *text; // explains the step
 };
 
 // Returns a step of the tour for models with a vision encoder (has_vision) or of the tour for
