@@ -28,7 +28,7 @@ enum {
 // An answer depends on a region only if the exchange lowers its log-probability by at least this
 // (nats).
 static const double least = 0.1;
-// Of the regions with at least this share of the largest effect, the smallest is the cause.
+// The smallest region with at least this share of the largest effect is the cause.
 static const double almost = 0.9;
 // A region with less than this share of the whole picture's effect is not the cause.
 static const double enough = 0.5;

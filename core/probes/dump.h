@@ -8,8 +8,8 @@
 
 struct sequence;
 
-// `patterns`: tap names with * and ?, separated by commas or spaces. Returns NULL if there is none,
-// if one of them matches no tap, or if the file cannot be written or is not a dump.
+// `patterns`: tap names with * and ?, separated by commas or spaces. Returns NULL if the list is
+// empty, if a name matches no tap, or if the file cannot be written or is not a dump.
 struct dump *dump_new(const char *patterns, const char *path, struct err *err);
 struct hook dump_hook(struct dump *d);
 bool dump_wants_all_logits(const struct dump *d);
