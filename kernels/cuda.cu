@@ -255,8 +255,7 @@ static int64_t few_rows(void)
     return CUDA_FEW_ROWS;
 }
 
-// In the order of the members. Beware of gaps, such as favours_bf16: nvcc 12.0 drops initialisers
-// after a gap.
+// Every member, in order: nvcc 12.0 drops the initialisers after a gap.
 static struct backend table = {
     .name = device.name,
     .own_memory = true,
@@ -267,6 +266,7 @@ static struct backend table = {
     .set_threads = set_threads,
     .threads = threads,
     .multiplies_bf16 = nullptr,
+    .favours_bf16 = nullptr,
     .few_rows = few_rows,
     .describe = describe,
     .scratch = working_memory,
@@ -274,6 +274,11 @@ static struct backend table = {
     .copies = &copies_cuda,
     .offload = &offload_cuda,
     .fused = &fused_cuda,
+    .expert_rows = nullptr,
+    .products = nullptr,
+    .ffn_rows = nullptr,
+    .rows_products = nullptr,
+    .rope_tail = nullptr,
     .recorder = &recorder_cuda,
     .gpus = nullptr,
     .failure = failure,
