@@ -135,18 +135,21 @@ const char *view_setting(const struct view *v, const char *key)
     return settings_text(v->settings, key);
 }
 
-// Shows a message of a key's line on the status line, behind the line and earlier messages.
+// Returns whether `text` ("KEY = VALUE") only confirms `line` ("/set KEY VALUE"; may be NULL).
+static bool only_confirms(const char *line, const char *text)
+{
+    if (!line || strncmp(line, "/set ", 5) != 0) return false;
+    const char *set = line + 5;
+    const size_t n = strcspn(set, " ");
+    return set[n] && !strncmp(text, set, n) && !strncmp(text + n, " = ", 3) &&
+           !strcmp(text + n + 3, set + n + 1);
+}
+
+// Shows a message of a key's line on the status line, behind the line and earlier messages. With
+// fast keys, the shown line can be that of a later key.
 static void show_key_message(struct view *v, const char *text)
 {
-    const char *set =
-        v->hint && v->key_line && !strcmp(v->hint, v->key_line) && !strncmp(v->hint, "/set ", 5)
-            ? v->hint + 5
-            : "";
-    const size_t n = strcspn(set, " ");
-    // "/set KEY VALUE" says "KEY = VALUE" already.
-    if (set[n] && !strncmp(text, set, n) && !strncmp(text + n, " = ", 3) &&
-        !strcmp(text + n + 3, set + n + 1))
-        return;
+    if (only_confirms(v->line, text) || only_confirms(v->key_line, text)) return;
     const bool line = v->key_line && v->hint && !strcmp(v->hint, v->key_line);
     char *before = line                     ? xasprintf("%s: ", v->hint)
                    : v->reported && v->hint ? xasprintf("%s; ", v->hint)

@@ -20,7 +20,7 @@ wait_for 'Esc: cancel  Enter: accept' 'the frame does not name the keys of the f
 paste $'0.25\nnot this'
 wait_for 'temperature  *0\.25' 'a paste does not go into the field'
 keys Left Tab Enter
-wait_for 'sample.temperature = 0\.25' 'a key that the field does not know closes it'
+wait_for 'set sample.temperature 0\.25' 'a key that the field does not know closes it'
 wait_for 'Esc: back  Up Down: choose'
 shown 'not this' && fail 'the second line of a paste appears'
 
@@ -32,7 +32,7 @@ wait_gone '0\.259'
 keys F4
 wait_for 'Esc: back  Up Down: choose' 'the field is still open'
 keys d
-wait_for 'sample.temperature = 0$' 'the field is still open'
+wait_for 'sample.temperature = 0 ' 'the field is still open'
 keys Escape; sleep 0.2
 
 # The same holds for the search in the conversation.

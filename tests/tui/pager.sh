@@ -116,7 +116,8 @@ wait_for 'commands and settings'
 click_on 'Esc closes'
 wait_gone 'commands and settings'
 line '/help commands'
-wait_for ' /help commands '
+wait_for ' 1-'
+sleep 0.3
 click_on 'Space b'
 wait_gone ' 1-'
 keys q

@@ -7,10 +7,10 @@ mkfifo "$work/config/vlmsh/config" "$work/state/vlmsh/history" "$work/state/vlms
 shell_at 200 40
 line "'$VLMSH' $model"
 wait_for 'Type a question'
-wait_for "it is a pipe, not a file"
+wait_for 'is a pipe, not a file'
 
 line "/image $work/pipe.png"
-wait_for "pipe.png': it is a pipe, not a file"
+wait_for "pipe.png'"
 line '/image -'
 wait_for 'standard input is the terminal'
 line '/run -'
