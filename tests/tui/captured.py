@@ -79,6 +79,8 @@ def capture(lines):
     texts = [re.sub(r" *\d+/\d+(?= +│)", " #/#", t) for t in texts] # how many items a list has
     # Times of a comparison.
     texts = [re.sub(r"(?<= decode s)[^│]*", lambda m: "#" * len(m.group()), t) for t in texts]
+    # Sums of floats with all their digits.
+    texts = [re.sub(r" +\d+\.\d{5,}", lambda m: "#" * len(m.group()), t) for t in texts]
     print("\n".join(" llava-1.5 cpu" if v else re.sub(r"\b\d+\.\d s\b", "#.# s", t)
                     for t, v in zip(texts, volatile)).rstrip("\n"))
     print("-- attributes")
