@@ -17,7 +17,7 @@
 
 static const struct job_row *row_at(const struct jobs_view *j, size_t index)
 {
-    return index < j->shown_count ? &j->news->rows[j->shown[index]] : NULL;
+    return j->news && index < j->shown_count ? &j->news->rows[j->shown[index]] : NULL;
 }
 
 static bool is_marked(const struct jobs_view *j, int64_t id)

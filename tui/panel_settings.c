@@ -226,8 +226,8 @@ static unsigned act(struct view *v, const char *action)
         buf_clear(&s->filter);
     else if (!strcmp(action, "back"))
         return PANEL_DONE | PANEL_BACK;
-    else if (!row && text_listed(of_row, action))
-        return PANEL_DONE;
+    else if (!row)
+        return text_listed(of_row, action) ? PANEL_DONE : PANEL_IGNORED;
     else if (!strcmp(action, "toggle"))
         toggle(v, row);
     else if (!strcmp(action, "change"))

@@ -383,7 +383,7 @@ static int compute(const struct states side[2], enum direction_method method, st
 {
     const int64_t count[2] = { side[0].count, side[1].count };
     for (int64_t l = 0; l < d->layers; l++) {
-        if (!d->there[l]) continue;
+        if (!d->there[l] || !side[0].list || !side[1].list) continue;
         const float *const x[2] = { side[0].list[l], side[1].list[l] };
         if (direction_compute(method, x[0], count[0], x[1], count[1], d->width,
                               d->vectors + l * d->width, err) < 0)

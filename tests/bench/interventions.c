@@ -110,7 +110,7 @@ static int by_size(const void *a, const void *b)
 static void compare(struct engine *e, const char *name, const struct probe *probe,
                     const struct probe_options *o, int rounds)
 {
-    double map[ROUNDS_MOST], plain[ROUNDS_MOST], ratio[ROUNDS_MOST];
+    double map[ROUNDS_MOST] = { 0 }, plain[ROUNDS_MOST] = { 0 }, ratio[ROUNDS_MOST] = { 0 };
     for (int i = 0; i < rounds; i++) {
         map[i] = measure_seconds(e, probe, o);
         measure_seconds(e, &probe_plain, &probe_defaults);

@@ -160,7 +160,7 @@ static void read_gguf(struct encoder_config *e)
     const int64_t pool = config_value(&e->c, "projector.scale_factor", 1, POOL);
     const int64_t side = patch * pool;
     if (!table || table->rank != 3)
-        config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing, or has not three "
+        config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing, or not of three "
                              "dimensions");
     if (!head) config_refuse(&e->c, "tensor 'v.blk.0.attn_q_norm.weight' is missing");
     if (patch > 1000 || pool > 64)
@@ -168,7 +168,7 @@ static void read_gguf(struct encoder_config *e)
                       "'clip.vision.patch_size' is %lld and 'projector.scale_factor' %lld; "
                       "such large patches are not supported",
                       (long long)patch, (long long)pool);
-    if (e->c.failed) return;
+    if (!table || !head || e->c.failed) return;
     config_put_text(e->vision, "model_type", "gemma4_vision");
     encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "attention.head_count", "num_key_value_heads", heads);
@@ -182,11 +182,12 @@ static void read_gguf(struct encoder_config *e)
     encoder_means(e);
     encoder_placeholder(e, "image_token_id", "<|image|>");
     const int64_t pixels = config_value(&e->c, "image_max_pixels", 1, BUDGET * side * side);
+    const int64_t budget = pixels / (side * side);
     if (e->c.failed) return;
     config_put_text(e->preprocessor, "image_processor_type", "Gemma4ImageProcessor");
     cJSON_AddNumberToObject(e->preprocessor, "patch_size", (double)patch);
     cJSON_AddNumberToObject(e->preprocessor, "pooling_kernel_size", (double)pool);
-    cJSON_AddNumberToObject(e->preprocessor, "max_soft_tokens", (double)(pixels / (side * side)));
+    cJSON_AddNumberToObject(e->preprocessor, "max_soft_tokens", (double)budget);
     cJSON_AddBoolToObject(e->preprocessor, "do_normalize", normalizes(e->preprocessor));
 }
 
