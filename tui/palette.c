@@ -145,7 +145,7 @@ static void add_files(struct view *v)
     for (size_t i = 0; i < folders.count; i++) {
         if (i == ends) depth++, ends = folders.count;
         char **names = folder_list(i ? folders.list[i] : ".");
-        for (int k = 0; names[k] && k < FOLDER && left-- > 0; k++) {
+        for (int k = 0; k < FOLDER && names[k] && left-- > 0; k++) {
             if (names[k][0] == '.') continue;
             char *path = xasprintf("%s%s%s", folders.list[i], i ? "/" : "", names[k]);
             if (add_path(v, path) && depth < DEPTH) names_add(&folders, path, NULL);
