@@ -37,6 +37,6 @@ keys F10
 wait_for 'shell> *$'
 start talker
 wait_for 'Type a question, /help for the commands.'
-shown 'picture' && fail 'a text-only model gets advice about pictures'
+wait_gone 'picture' 'a text-only model gets advice about pictures'
 keys F10
 wait_for 'shell> *$'
