@@ -98,6 +98,7 @@ for look in colour mono; do
     if [ $look = colour ]; then
         keys Escape
         wait_gone 'token 6 (of 8'
+        line /clear # the table's columns depend on the digits of floats
         line '/set screen.tint entropy'
         wait_for 'tint: entropy'
         line 'What is it?'
