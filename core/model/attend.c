@@ -56,21 +56,32 @@ struct attending {
 
 // Computes the attention of row i over these keys, and writes it to a.
 static void attend_row(struct graph *g, struct tensor *a, const struct attending *of, int64_t i,
-                       const int32_t *keys, int64_t count, const bool *heads, struct tensor *probs)
+                       const int32_t *keys, int64_t count, const bool *heads)
 {
     const int32_t row = (int32_t)i;
     struct arena_mark scratch = graph_scratch_begin(g);
     struct tensor *some_k = op_gather_rows(g, of->k, keys, count); // [count, Hkv, d]
     struct tensor *some_v = op_gather_rows(g, of->v, keys, count);
-    struct tensor *some = probs ? graph_new3(g, DTYPE_F32, of->q->shape[1], 1, count) : NULL;
     struct tensor *y =
-        op_attention(g, graph_rows(g, of->q, i, 1), some_k, some_v, NULL, NULL, of->scale, some);
+        op_attention(g, graph_rows(g, of->q, i, 1), some_k, some_v, NULL, NULL, of->scale, NULL);
     put_heads(g, a, &row, y, heads); // [1, H, dv]
-    if (y && some) spread_probs(g, probs, i, some, keys, count, heads);
     graph_scratch_end(g, scratch);
 }
 
-// Computes rows i..i+m-1, which see the first keys of one list, in one product.
+// Writes the probabilities of row i over these keys to probs. Outputs are computed without them, so
+// that a probe changes no bit.
+static void put_probs(struct graph *g, struct tensor *probs, const struct attending *of, int64_t i,
+                      const int32_t *keys, int64_t count, const bool *heads)
+{
+    struct arena_mark scratch = graph_scratch_begin(g);
+    struct tensor *k = op_gather_rows(g, of->k, keys, count);
+    struct tensor *some = attend_probs(g, graph_rows(g, of->q, i, 1), k, 0, of->scale);
+    if (some) spread_probs(g, probs, i, some, keys, count, heads);
+    graph_scratch_end(g, scratch);
+}
+
+// Computes rows i..i+m-1, which see the first keys of one list, in one product. Keys before a row's
+// window stay in the product, so that the bits of few rows do not depend on their number.
 static void attend_rows(struct graph *g, struct tensor *a, const struct attending *of,
                         const struct seen_keys *seen, const struct pass_view *view, int64_t i,
                         int64_t m)
@@ -163,7 +174,7 @@ static void attend_group(struct graph *g, const struct visible *w, struct tensor
 }
 
 // Recomputes the rows from which keys are hidden. A row needs a product of its own only if its own
-// key is hidden, a method chose its keys, or `probs` is wanted.
+// key is hidden or a method chose its keys.
 static void attend_hidden(struct graph *g, struct tensor *a, const struct attending *of,
                           struct visible *w, struct tensor *probs)
 {
@@ -175,10 +186,11 @@ static void attend_hidden(struct graph *g, struct tensor *a, const struct attend
     for (int64_t j = 0; j < w->keys; j++) w->before[j + 1] = w->before[j] + !hidden->keys[j];
     for (int64_t i = 0; i < w->n && graph_ok(g); i++) {
         const int64_t count = hidden->rows[i] ? list_visible(w, i, list) : 0;
-        if (count && !probs && !chooses(w, i) && !hidden->keys[own_key(w, i)])
+        if (count && !chooses(w, i) && !hidden->keys[own_key(w, i)])
             group[m++] = (int32_t)i;
         else if (count)
-            attend_row(g, a, of, i, list, count, hidden->heads, probs);
+            attend_row(g, a, of, i, list, count, hidden->heads);
+        if (count && probs) put_probs(g, probs, of, i, list, count, hidden->heads);
     }
     if (m && graph_ok(g)) attend_group(g, w, a, of, group, m);
     free(w->before);
@@ -199,12 +211,12 @@ struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
     const struct attending of = { q, k, v, scale };
     for (int64_t i = plain, m; i < n && graph_ok(g); i += m) { // rows that see selected keys
+        m = rows_alike(seen, i, n);
+        attend_rows(g, a, &of, seen, view, i, m);
+    }
+    for (int64_t i = plain; probs && i < n && graph_ok(g); i++) {
         const struct site_keys keys = seen_keys_from(seen, i, view->host_first[i]);
-        m = probs ? 1 : rows_alike(seen, i, n);
-        if (m == 1)
-            attend_row(g, a, &of, i, keys.list, keys.count, NULL, probs);
-        else
-            attend_rows(g, a, &of, seen, view, i, m);
+        put_probs(g, probs, &of, i, keys.list, keys.count, NULL);
     }
     if (seen->hidden.rows && a && graph_ok(g)) {
         struct visible w = { .seen = seen,

@@ -94,6 +94,16 @@ static struct pass_view view_of(struct fixture *f, int64_t window)
     };
 }
 
+// A request for probabilities changes no bit of the outputs `a`.
+static void same_without_probs(struct fixture *f, const struct pass_view *view,
+                               const struct seen_keys *seen, const struct tensor *a)
+{
+    const struct qkv all = { .q = &f->q, .k = &f->k, .v = &f->v };
+    struct tensor *again = attend(&f->g, &all, view, 1 / sqrtf((float)f->d), seen, NULL);
+    assert_non_null(again);
+    assert_memory_equal(again->data, a->data, tensor_bytes(a));
+}
+
 // Methods list keys from the first one on; attend() leaves out those before the window.
 static void check_attend(struct fixture *f, int64_t from, int64_t window, bool with_probs)
 {
@@ -115,6 +125,7 @@ static void check_attend(struct fixture *f, int64_t from, int64_t window, bool w
     const float scale = 1 / sqrtf((float)f->d);
     struct tensor *a = attend(&f->g, &all, &view, scale, &seen, probs);
     assert_non_null(a);
+    same_without_probs(f, &view, &seen, a);
     for (int64_t i = 0; i < f->n; i++)
         for (int64_t h = 0; h < f->H; h++) {
             double *p = plain_probs(f, i, h, keys[i], count[i]), *want = doubles(f->d);
@@ -132,6 +143,70 @@ static void check_attend(struct fixture *f, int64_t from, int64_t window, bool w
     free(listed);
     free(listed_count);
     free(count);
+}
+
+// From row `from` on, all rows see the even keys in their windows, in one list. Each of few rows
+// has the bits that it has alone.
+static void check_shared_list(struct fixture *f, int64_t from, int64_t window)
+{
+    int32_t *even = malloc((size_t)f->P * sizeof *even);
+    const int32_t **keys = malloc((size_t)f->n * sizeof *keys);
+    int64_t *count = malloc((size_t)f->n * sizeof *count);
+    for (int64_t j = 0; j < f->P; j += 2) even[j / 2] = (int32_t)j;
+    for (int64_t i = 0; i < f->n; i++) keys[i] = even, count[i] = (f->past + i) / 2 + 1;
+    const struct seen_keys seen = { .from = from, .keys = keys + from, .count = count + from };
+    const struct pass_view view = view_of(f, window);
+    const struct qkv all = { .q = &f->q, .k = &f->k, .v = &f->v };
+    const float scale = 1 / sqrtf((float)f->d);
+    struct tensor *probs = graph_new3(&f->g, DTYPE_F32, f->H, f->n, f->P);
+    struct tensor *a = attend(&f->g, &all, &view, scale, &seen, probs);
+    assert_non_null(a);
+    same_without_probs(f, &view, &seen, a);
+    for (int64_t i = from; i < f->n; i++) {
+        const int64_t before = (first_of(f, i, window) + 1) / 2;
+        const float *got = (float *)a->data + i * f->H * f->d;
+        for (int64_t h = 0; h < f->H; h++) {
+            double *p = plain_probs(f, i, h, even + before, count[i] - before);
+            double *want = doubles(f->d);
+            for (int64_t j = 0; j < f->P; j++)
+                for (int64_t e = 0; e < f->d; e++) want[e] += p[j] * value_at(f, j, h, e);
+            close_check("shared list", got + h * f->d, want, f->d, 3e-6, 1e-5);
+            close_check("probabilities", (float *)probs->data + (h * f->n + i) * f->P, p, f->P,
+                        1e-6, 1e-5);
+            free(p);
+            free(want);
+        }
+        if (f->n > backend_few_rows(f->g.backend)) continue;
+        struct fixture one = *f;
+        one.n = one.q.shape[0] = 1;
+        one.past += i;
+        one.P = one.k.shape[0] = one.v.shape[0] = one.past + 1;
+        one.q.data = (float *)f->q.data + i * f->H * f->d;
+        const struct pass_view alone = view_of(&one, window);
+        const struct qkv its = { .q = &one.q, .k = &one.k, .v = &one.v };
+        struct tensor *b =
+            attend(&one.g, &its, &alone, scale,
+                   &(struct seen_keys){ .keys = keys + i, .count = count + i }, NULL);
+        assert_non_null(b);
+        assert_memory_equal(b->data, got, tensor_bytes(b));
+    }
+    free(even);
+    free(keys);
+    free(count);
+}
+
+static void rows_share_a_list(void **state)
+{
+    FOR_EACH_ISA(b)
+    for (int s = 0; s < SHAPES; s++) {
+        struct fixture f;
+        fixture_open(&f, shapes[s], b);
+        check_shared_list(&f, 0, INT32_MAX);
+        check_shared_list(&f, f.n / 2, INT32_MAX);
+        check_shared_list(&f, 0, 50);
+        check_shared_list(&f, 0, 3);
+        fixture_close(&f);
+    }
 }
 
 // Even rows do not see every fourth key; with `some`, only in odd heads. `from` as in keys_of.
@@ -160,6 +235,7 @@ static void check_hidden(struct fixture *f, int64_t from, int64_t window, bool s
         a[k] = attend(&f->g, &all, &view, 1 / sqrtf((float)f->d), &seen, probs[k]);
         assert_non_null(a[k]);
     }
+    same_without_probs(f, &view, &seen, a[1]);
     int32_t *left = malloc((size_t)f->P * sizeof *left);
     for (int64_t i = 0; i < f->n; i++) {
         int64_t n = 0;
@@ -292,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_attend_only_to_allowed_keys),
+        cmocka_unit_test(rows_share_a_list),
         cmocka_unit_test(rows_do_not_see_hidden_keys),
         cmocka_unit_test(contributions_equal_their_definition),
     };
