@@ -97,6 +97,9 @@ static const struct key vision_keys[] = {
     { "rope_theta", NUMBER, 10000 },
 };
 
+// Keys of the encoder's rope_parameters, as transformers 5 writes them.
+static const struct key vision_rope_keys[] = { { "rope_theta", NUMBER, 10000 } };
+
 static bool is_neutral(const struct key *k, const cJSON *value)
 {
     if (k->neutral == TRUE) return !cJSON_IsFalse(value);
@@ -209,7 +212,11 @@ int config_keys_check(const struct model *m, struct err *err)
         if (check_text(&(struct section){ texts[i], json, d->kind->keys }, d, err) < 0) return -1;
     }
     if (!model_has_vision(m)) return 0;
-    const struct section p = { "vision_config", json_get(config, "vision_config"),
-                               m->vision.config.kind->keys };
-    return check(&p, vision_keys, COUNT(vision_keys), err);
+    const struct vision_config *v = &m->vision.config;
+    const struct section p = { "vision_config", json_get(config, "vision_config"), v->kind->keys };
+    if (check(&p, vision_keys, COUNT(vision_keys), err) < 0) return -1;
+    if (!v->kind->angles || v->theta > 0) return 0; // does not rotate, or has read the base
+    const struct section rope = { "vision_config: rope_parameters",
+                                  json_get(p.json, "rope_parameters"), p.computed };
+    return check(&rope, vision_rope_keys, COUNT(vision_rope_keys), err);
 }

@@ -288,6 +288,8 @@ static void variants_are_refused(void **state)
     check_refused(QWEN, "vision_config.out_hidden_size", "32", "out_hidden_size");
     check_refused(QWEN, "vision_config.patch_size", "14", "patch_size");
     check_refused(QWEN, "vision_config.num_heads", "4", "multiple of 4");
+    check_refused(QWEN, "vision_config.rope_parameters", "{\"rope_theta\": 100}",
+                  "vision_config: rope_parameters: \"rope_theta\" 100 changes");
     check_refused(GLM, "text_config.partial_rotary_factor", "1.5", "partial_rotary_factor");
     check_refused(GLM, "vision_config.image_size", "28", "position_embedding");
 }
