@@ -351,12 +351,15 @@ static void read_scaling(struct gguf_config *c)
     if (factor <= 0) factor = config_number(c, "rope.scale_linear", 0);
     if (factor <= 0) factor = 1;
     if (!type && factor != 1) type = "linear";
-    if (type && !strcmp(type, "none")) type = NULL;
-    if (type && divisors && factor != 1)
+    if (type && (!strcmp(type, "none") || (!strcmp(type, "linear") && factor == 1))) type = NULL;
+    if (divisors && divisors->dtype != DTYPE_F32)
+        config_refuse(c, "tensor 'rope_freqs.weight' has the type %s; only F32 is supported",
+                      divisors->type);
+    if (type && divisors)
         config_refuse(c,
-                      "both 'rope_freqs.weight' and a factor of %g scale its rotary positions, "
-                      "which is not supported",
-                      factor);
+                      "both 'rope_freqs.weight' and the scaling '%.20s' by %g change its rotary "
+                      "positions, which is not supported",
+                      type, factor);
     if (c->failed) return;
     if (type) {
         cJSON *config = c->to, *scaling = cJSON_AddObjectToObject(config, "rope_scaling");
@@ -376,7 +379,7 @@ static void read_scaling(struct gguf_config *c)
         if (c->failed || tenth <= 0) return;
         cJSON_AddNumberToObject(scaling, "mscale", 10 * tenth);
         cJSON_AddNumberToObject(scaling, "mscale_all_dim", 10 * tenth);
-    } else if (divisors && divisors->dtype == DTYPE_F32) {
+    } else if (divisors) {
         cJSON *scaling = cJSON_AddObjectToObject(c->to, "rope_scaling");
         cJSON_AddStringToObject(scaling, "rope_type", "divisors");
         cJSON *list = cJSON_AddArrayToObject(scaling, "divisors");

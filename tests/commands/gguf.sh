@@ -10,6 +10,11 @@ for name in llama-3.2 qwen2; do
     answer "$work/$name.gguf" "$work/b.safetensors"
     same_dump "$name" "$work/a.safetensors" "$work/b.safetensors"
 done
+# A linear scaling by 1 leaves Llama 3's divisors in force.
+$convert tests/goldens/llama-3.2 "$work/once.gguf" --set 'llama.rope.scaling.type="linear"' || fail "once: convert"
+answer tests/goldens/llama-3.2 "$work/a.safetensors"
+answer "$work/once.gguf" "$work/b.safetensors"
+same_dump "linear scaling by 1" "$work/a.safetensors" "$work/b.safetensors"
 # Runs with VLMSH_ISA=base, whose short vectors sum products with bf16 and f32 weights in different orders
 # even at this size.
 for how in "" --split-heads; do
@@ -404,7 +409,13 @@ $convert $llama "$work/arch.gguf" --set 'general.architecture="mamba"'
 $convert $llama "$work/pre.gguf" --set 'tokenizer.ggml.pre="klingon"'
 $convert $llama "$work/model.gguf" --set 'tokenizer.ggml.model="bert"'
 $convert $llama "$work/ffn.gguf" --set 'llama.feed_forward_length=99'
-$convert $llama "$work/scaling.gguf" --set 'llama.rope.scaling.type="longrope"'
+$convert tests/goldens/qwen2 "$work/scaling.gguf" --set 'qwen2.rope.scaling.type="longrope"'
+python3 - "$work/llama-3.2.gguf" "$work/divisors.gguf" <<'E' || fail "divisors"
+import struct, sys
+data, name = open(sys.argv[1], "rb").read(), b"rope_freqs.weight" + struct.pack("<I", 1)
+at = data.index(name) + len(name) + 8  # the type, after the only dimension
+open(sys.argv[2], "wb").write(data[:at] + struct.pack("<I", 1) + data[at + 4:])  # F16
+E
 head -c 100000 "$work/llama-3.2.gguf" >"$work/short.gguf"
 session "refused files" <<E
 > /load $work/split-00002-of-00003.gguf
@@ -421,6 +432,8 @@ error: cannot load '$work/model.gguf' (its metadata serves as config.json): toke
 error: cannot load '$work/ffn.gguf' (its metadata serves as config.json): tensor 'model.layers.0.mlp.gate_proj.weight' has shape [128, 64], but the metadata needs [99, 64]
 > /load $work/scaling.gguf
 error: cannot load '$work/scaling.gguf' (its metadata serves as config.json): config.json: rope scaling "longrope" is not supported (known: default, linear, llama3, yarn, dynamic, proportional, divisors, mrope)
+> /load $work/divisors.gguf
+error: '$work/divisors.gguf': tensor 'rope_freqs.weight' has the type F16; only F32 is supported
 > /load $work/short.gguf
 error: '$work/short.gguf' is not a valid GGUF file: tensor 'blk.0.ffn_down.weight': its data ends beyond the file's 80416 data bytes: the file is truncated, download it again
 E
@@ -435,7 +448,7 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
     'llama.rope.freq_base=-5.0|must not be negative' 'llama.rope.freq_base=0.0|greater than 0'
     'llama.attention.layer_norm_rms_epsilon=null|is missing' 'llama.rope.scaling.type=7|is not a text'
     'llama.rope.dimension_count=8|rotating only a part of each head of 16 elements' 'llama.rope.scaling.attn_factor=2.0|is 2, which is not supported'
-    'llama.rope.scaling.factor=2.0|both' 'llama.rope.scale_linear=-2.0|must not be negative'
+    'llama.rope.scaling.factor=2.0|both' 'llama.rope.scaling.type="yarn"|both' 'llama.rope.scale_linear=-2.0|must not be negative'
     'llama.final_logit_softcapping=30.0|is 30, which is not supported' 'llama.attention.causal=false|does not generate text'
     'llama.attention.temperature_scale=0.1|is 0.1, which is not supported' 'llama.n_deepstack_layers=3|is 3, which is not supported'
     'llama.use_parallel_residual=true|is true, which is not supported'
