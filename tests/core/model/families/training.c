@@ -1,5 +1,6 @@
 // tests/core/model/families/training.c -- core/eval/loss.c over the whole model: losses and
 // gradients of the two training samples against those that PyTorch computed.
+#include "core/base/text.h"
 #include "core/eval/loss.h"
 #include "core/graph/tape.h"
 #include "tests/core/model/families/reference.h"
@@ -221,20 +222,23 @@ static void compare_gradients(const struct fixture *f, const float *want, double
     }
 }
 
-// True for Qwen3.5, whose recurrences amplify rounding errors: the outputs of its small heads are
-// often near zero before their norm.
-static bool amplifies(const struct fixture *f)
-{
-    return strstr(f->r.folder, "qwen3.5") != NULL;
-}
-
-// Summing in a different order changes gradients by up to 3.3e-5 of their size in gemma4, by 1.3e-5
-// in Qwen3.5, and by 1.2e-5 in glm-4.5v (the bias of keys: a shift of all keys changes attention
-// only where they are rotated, so most of this gradient cancels); less in the other models.
+// Summing in a different order changes gradients by up to 5.2e-5 of their size in gemma4, 2.6e-5 in
+// qwen3.5, 1.2e-5 in glm-4.5v (the bias of keys: a shift of all keys changes attention only where
+// they are rotated, so most of this gradient cancels) and 1e-5 in gemma4-moe; by 7e-6 at most in
+// the other models.
 static double share_of(const struct fixture *f)
 {
-    const bool large = !strcmp(f->r.folder, "gemma4") || !strcmp(f->r.folder, "glm-4.5v");
-    return large || amplifies(f) ? 1e-4 : 1e-5;
+    static const char *const large[] = { "gemma4", "qwen3.5", "glm-4.5v", "gemma4-moe", NULL };
+    return text_listed(large, f->r.folder) ? 1e-4 : 1e-5;
+}
+
+// bf16 products change gradients by up to 0.21 of their size (rounding errors are large in small
+// models), and by 0.74 in qwen3.5: the outputs of its small recurrent heads are often near zero
+// before their norm, so that already the last bit of its bf16 weights changes logits by half of the
+// largest. The share of a gradient that is lost or of the wrong sign is at least 1.
+static double rounded_share_of(const struct fixture *f)
+{
+    return strcmp(f->r.folder, "qwen3.5") ? 0.25 : 0.9;
 }
 
 static void same_gradients(const struct fixture *f, const float *want)
@@ -257,9 +261,7 @@ static void test_norms_rounded(void **state)
         f.matmul = MATMUL_BF16;
         forget(&f);
         run(&f, 'a', 1, false);
-        // The largest error is that of glm-4.1v, 0.166 with AMX: rounding errors are large in small
-        // models.
-        if (!amplifies(&f)) compare_gradients(&f, want, 0.2);
+        compare_gradients(&f, want, rounded_share_of(&f));
         free(want);
         want = copy_gradients(&f);
         const size_t most = f.step.peak;
