@@ -134,10 +134,13 @@ static void need(void *self, const struct shape_tensor *t)
     const struct part_source *from = encoder ? &j->encoder : &j->decoder;
     const struct safetensor *s = find(from, encoder, t->name);
     if (!s || !fits(t, s)) {
+        const bool expert = strstr(t->name, ".experts.");
         j->failed = true;
         err_set(j->err,
-                s ? "'%s': tensor '%s' has a shape or type that does not fit its config"
-                  : "'%s': tensor '%s' is missing",
+                s        ? "'%s': tensor '%s' has a shape or type that does not fit its config"
+                : expert ? "'%s': tensor '%s' is missing; models that store all experts of a layer "
+                           "in one tensor cannot be joined"
+                         : "'%s': tensor '%s' is missing",
                 from->checkpoint->folder, s ? s->name : t->name);
         return;
     }

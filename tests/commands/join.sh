@@ -158,6 +158,7 @@ for encoder in llava-next llava-onevision; do
     vlmsh new --encoder $goldens/$encoder --decoder $goldens/llama-3.2 "$work/whole" >/dev/null 2>&1 || fail "$encoder"
     same "$encoder's processor" "$(vlmsh "$work/whole" -c /info 2>&1 >/dev/null | grep 'not used')" ""
 done
+refused "all experts of a layer in one tensor cannot be joined" --encoder demo/model --decoder $goldens/qwen3.5-moe "$work/x"
 refused "does not divide the 12 patches" --encoder demo/model --decoder $goldens/qwen2 --merge 5 "$work/x"
 refused "merges its features itself" --encoder $goldens/kimi-vl --decoder $goldens/qwen2 --merge 2 "$work/x"
 refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 0 "$work/x"
