@@ -14,8 +14,8 @@
 #include "core/settings/settings.h"
 
 // Returns the dtype to which a matrix is converted: the kind's, or, if the blocks do not divide
-// rows of `width` elements, one with smaller blocks or without blocks. Filters of convolutions get
-// f32; so does the router of experts if the kind has a block dtype.
+// rows of `width` elements, one with smaller blocks or without blocks. Filters of convolutions and
+// the gate of a shared expert get f32; so does the router of experts if the kind has a block dtype.
 enum dtype converted_dtype(const struct gguf_kind *kind, enum model_part_kind part,
                            const char *name, int64_t width);
 
