@@ -41,6 +41,7 @@ TEST_PACKAGES = $(PACKAGES) g++ libcmocka-dev tmux jq python3 openmpi-bin
 LINT_PACKAGES = clang-format clang-tidy cppcheck python3
 FUZZ_PACKAGES = clang libclang-rt-dev python3
 REAL_PACKAGES = python3 python3-pip
+BUNDLE_PACKAGES = $(TEST_PACKAGES) patchelf
 
 ifeq ($(origin CC),default)
 CC      := gcc
@@ -114,7 +115,7 @@ BENCH_BIN   := $(BENCHES:%.c=$(B)/%)
 BENCH_OBJ   := $(patsubst %.c,$(B)/%.o,$(BENCHES) $(wildcard tests/bench/gpu/*.c))
 FUZZERS     := $(wildcard tests/fuzz/*.c)
 
-.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo checkup screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real deps-ci
+.PHONY: test-cluster test-screen-walk all run test check check-fast test-isas check-isas test-threads check-threads test-allocations check-allocations check-gpu measure-gpu gpu-bundle pack-gpu-bundle goldens bench cuda cuda-all cuda-check test-gpu test-ptx bench-gpu demo checkup screenshots fuzz fuzz-run real test-real lint lint-run lint-fast rooms words lines size man format install uninstall clean deps-run deps-test deps-lint deps-fuzz deps-real deps-bundle deps-ci
 .PRECIOUS: $(B)/%.o
 all: vlmsh
 
@@ -173,6 +174,7 @@ deps-run:  ; @tools/packages.sh $(PACKAGES)
 deps-test: ; @tools/packages.sh $(TEST_PACKAGES)
 deps-lint: ; @tools/packages.sh $(PACKAGES) $(LINT_PACKAGES)
 deps-real: ; @tools/packages.sh $(REAL_PACKAGES)
+deps-bundle: ; @tools/packages.sh $(BUNDLE_PACKAGES)
 deps-fuzz: ; @tools/packages.sh $(PACKAGES) $(FUZZ_PACKAGES)
 deps-ci:   ; @tools/packages.sh $(sort $(TEST_PACKAGES) $(LINT_PACKAGES) $(FUZZ_PACKAGES))
 
@@ -371,7 +373,9 @@ measure-gpu: cuda $(B)/vlmsh $(GPU_BENCHES)
 
 # Packs the GPU tests and benchmarks for a machine without compilers, as build/gpu-bundle.tar.xz
 # (tools/gpu_bundle.sh).
-gpu-bundle: cuda vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
+gpu-bundle: deps-bundle
+	@$(MAKE) --no-print-directory $(JOBS) pack-gpu-bundle
+pack-gpu-bundle: cuda vlmsh $(UNPACKED) $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 	@tools/gpu_bundle.sh build/gpu-bundle.tar.xz $(B)/vlmsh $(GPU_PROGRAMS) $(GPU_SUITES) $(GPU_BENCHES)
 
 # --- docs/checkup/: the check-ups of two small models (`make real` first) -----------------------------

@@ -125,8 +125,9 @@ static void report_peft(const struct sft *t)
     bool lost = false;
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
-        const char *part = one->kind == PARAM_LORA_A ? ".mlp." : ".mlp.experts.";
-        lost |= (one->kind == PARAM_LORA_A || one->kind == PARAM_WEIGHT) && strstr(one->name, part);
+        const bool lora = one->kind == PARAM_LORA_A;
+        lost |= (lora || one->kind == PARAM_WEIGHT) && strstr(one->name, ".experts.");
+        lost |= lora && strstr(one->name, ".mlp.");
     }
     if (lost && p->model->decoder.config.experts.count)
         job_log(t->job,

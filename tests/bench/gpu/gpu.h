@@ -33,7 +33,8 @@ static inline void gpu_must(int status)
 static inline void gpu_open(void)
 {
     struct err err;
-    gpu = device_find("cuda", &err);
+    const char *name = getenv("GPU_DEVICE"); // cuda:0,1: several GPUs
+    gpu = device_find(name ? name : "cuda", &err);
     void *file = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_LOCAL); // open already
     cuda_library_fn *get = NULL;
     if (file) *(void **)&get = dlsym(file, CUDA_LIBRARY_SYMBOL);

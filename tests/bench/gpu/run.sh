@@ -9,6 +9,9 @@
 #     train       training steps and their memory in the program, beside transformers
 #     products    the kernels one by one
 #     attention
+#     quantised   as model, with weights of GGUF files: q8_0, q4_k
+#     several     as model, with the layers on two GPUs
+#     families    as model, for shapes of other families (another 65 GB)
 #
 # $VLMSH_CUDA names the library. PEERS=PYTHON: an interpreter with torch, transformers and
 # accelerate; without it, vlmsh is measured alone. PEERS_STATIC=1: also transformers with a static cache,
@@ -20,12 +23,13 @@ set -u
 build=${1:?usage: tests/bench/gpu/run.sh BUILD_DIR [PART...]}
 shift
 cd "$(dirname "$0")/../../.." || exit 1
-here=tests/bench/gpu all='model prune answers train products attention'
+here=tests/bench/gpu all='model prune answers train products attention quantised several families'
 models='llava-1.5-7b llama-3.2-3b+siglip-so400m' trained=llava-1.5-7b
+families='qwen2.5-vl-3b qwen3-vl-4b qwen3.5-2b gemma3-4b internvl3-2b smolvlm2-2.2b llava-onevision-0.5b glm-4.1v-9b kimi-vl-a3b'
 rows=(640 4096) visual=576 by=1 answers=() train=()
 peer_device=cuda
 if [ "${GPU_TRY:-}" = 1 ]; then
-    models=tiny trained=tiny rows=(24) visual=16 by=64 answers=(--decode 3) peer_device=cpu
+    models=tiny trained=tiny families=tiny rows=(24) visual=16 by=64 answers=(--decode 3) peer_device=cpu
     train=(--text 40 --steps 2 --methods layernorm-simple:2 layernorm-simple:2:host layernorm:1)
 fi
 folder=${GPU_FOLDER:-build/bench} report=${GPU_REPORT:-build/bench/gpu.md}
@@ -90,6 +94,22 @@ each_model() {
     return $status
 }
 
+# Measures each model as a GGUF file.
+quantised() {
+    local status=0 file
+    for m in $models; do
+        model "$m" || return 1
+        for type in q8_0 q4_k; do
+            file=$folder/$m-$type.gguf
+            [ -f "$file" ] || measure "$build/vlmsh" quantize "$folder/$m" "$file" --type $type --no-compare >"$pieces/wrote" ||
+                { status=1; continue; }
+            measure "$build/$here/model" "$file" "${rows[@]}" || status=1
+            echo
+        done
+    done
+    return $status
+}
+
 measure_part() {
     local after=()
     case $1 in
@@ -111,6 +131,24 @@ measure_part() {
     train)
         printf '## Training by the program\n\n'
         model $trained && measure python3 $here/program.py train "$folder/$trained" "${beside[@]}" "${train[@]}"
+        ;;
+    quantised)
+        printf '## Quantised weights\n\n'
+        quantised
+        ;;
+    several)
+        printf '## Two GPUs\n\n'
+        if ! CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0,1} "$build/vlmsh" --json -c /devices | grep -q '"cuda:1"'; then
+            echo 'There is no second GPU.'
+            return
+        fi
+        after=("${rows[@]}")
+        GPU_DEVICE=cuda:0,1 each_model "$build/$here/model"
+        ;;
+    families)
+        printf '## Families\n\n'
+        after=("${rows[0]}")
+        models=$families each_model "$build/$here/model"
         ;;
     products | attention) measure "$build/$here/$1" $by ;;
     *)
