@@ -31,6 +31,10 @@ models='llava-1.5-7b llama-3.2-3b+siglip-so400m'
 [ "${GPU_TRY:-}" != 1 ] || models=tiny
 # shellcheck disable=SC2086 # a list
 [ $# -gt 0 ] || set -- $all
+for part in "$@"; do
+    case " $all " in *" $part "*) ;; *) echo "'$part' is not one of: $all" >&2 && exit 2 ;; esac
+done
+: "${VLMSH_CUDA:?names the library}"
 
 left() {
     echo $((${FIRST_SECONDS:-840} - SECONDS + began))

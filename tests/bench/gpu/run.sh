@@ -64,8 +64,9 @@ assemble() {
     } >"$report"
 }
 
+# In the foreground, so that a time limit of this script (first.sh) also ends the measurement.
 measure() {
-    timeout --kill-after=10 "${GPU_SECONDS:-500}" "$@" 2>"$pieces/told"
+    timeout --foreground --kill-after=10 "${GPU_SECONDS:-500}" "$@" 2>"$pieces/told"
     local status=$?
     [ $status = 0 ] && return
     printf '\n%s ended with %s: %s\n' "$(basename "$1")" $status "$(tail -n 1 "$pieces/told")"
