@@ -32,7 +32,7 @@ static inline void gpu_must(int status)
 
 static inline void gpu_open(void)
 {
-    struct err err;
+    struct err err = { 0 };
     const char *name = getenv("GPU_DEVICE"); // cuda:0,1: several GPUs
     gpu = device_find(name ? name : "cuda", &err);
     void *file = dlopen(getenv("VLMSH_CUDA"), RTLD_NOW | RTLD_LOCAL); // open already

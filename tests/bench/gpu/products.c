@@ -165,10 +165,11 @@ static void run_chain(const struct chain *c, int64_t rows)
 {
     for (int64_t layer = 0; layer < CHAIN_LAYERS; layer++)
         for (int i = 0; i < CHAIN_PARTS; i++) {
-            struct tensor y = c->y[i], x = c->x[i];
-            const struct tensor w = one_of(&c->w[i], layer);
-            y.shape[0] = x.shape[0] = rows;
-            gpu_must(gpu->matmul(&y, &x, &w, NULL, MATMUL_BF16));
+            struct timed t = { .y = c->y[i], .x = c->x[i], .w = c->w[i] };
+            t.y.shape[0] = t.x.shape[0] = rows;
+            // Like the forms of a token, and unlike run_product, this loads weights before the
+            // previous kernel has ended.
+            gpu_must(run_add(&t, layer));
         }
 }
 
