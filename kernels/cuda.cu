@@ -334,8 +334,8 @@ static __global__ void any_kernel(void)
 {
 }
 
-// Checks that the library has kernels for this GPU; sets g->early if they can wait for the previous
-// kernel.
+// Checks that the library has kernels for this GPU; sets g->bulk, and g->early if they can wait for
+// the previous kernel.
 static int look_at_kernels(struct gpu *g, const struct cudaDeviceProp *p, char *why, size_t size)
 {
     struct cudaFuncAttributes made;

@@ -258,11 +258,13 @@ template <typename T> static int slots_beside(int64_t n, int64_t width)
     return (int)(slots < SLOTS_MOST ? slots : SLOTS_MOST);
 }
 
-template <typename T, int N> static int start(const struct few_rows *p, const struct shape *shape)
+// Launches N rows with at most `most_slots` slots.
+template <typename T, int N>
+static int start(const struct few_rows *p, const struct shape *shape, int most_slots)
 {
     const auto kernel = few_rows_ring_kernel<T, N>;
     const struct shape s = *shape;
-    const int slots = slots_beside<T>(N, s.width);
+    const int fit = slots_beside<T>(N, s.width), slots = fit < most_slots ? fit : most_slots;
     const size_t shared = (size_t)(slots * slot_bytes<T>() + N * s.width * (int64_t)sizeof(float));
     if (cuda_allow_shared("few_rows_ring_kernel", kernel, shared) < 0)
         return FUSED_NOT; // a GPU with less shared memory
@@ -271,8 +273,8 @@ template <typename T, int N> static int start(const struct few_rows *p, const st
                         s, slots);
 }
 
-// Computes as many rows together as fit. The first launch needs the most shared memory, so that
-// none of the others is refused.
+// Computes as many rows together as fit. Several launches have the slots of the first one: it then
+// needs the most shared memory, so that none of the others is refused after rows were added to y.
 template <typename T> static int launch(const struct few_rows *p)
 {
     struct shape s = { count_units(p), whole_steps<T>(p->k), 0, 0 };
@@ -280,13 +282,14 @@ template <typename T> static int launch(const struct few_rows *p)
     while (together && !slots_beside<T>(together, s.width)) together /= 2;
     bool fits = together && bytes_of<T>(p->k) % 16 == 0;
     for (int i = 0; i < p->parts; i++) fits = fits && (uintptr_t)p->part[i].w % 16 == 0;
+    const int slots = fits && p->n > together ? slots_beside<T>(together, s.width) : SLOTS_MOST;
     int status = fits ? 0 : FUSED_NOT;
     for (; s.from < p->n && !status; s.from += s.count) {
         s.count = p->n - s.from < together ? p->n - s.from : together;
-        status = s.count > 4   ? start<T, 8>(p, &s)
-                 : s.count > 2 ? start<T, 4>(p, &s)
-                 : s.count > 1 ? start<T, 2>(p, &s)
-                               : start<T, 1>(p, &s);
+        status = s.count > 4   ? start<T, 8>(p, &s, slots)
+                 : s.count > 2 ? start<T, 4>(p, &s, slots)
+                 : s.count > 1 ? start<T, 2>(p, &s, slots)
+                               : start<T, 1>(p, &s, slots);
     }
     return status;
 }

@@ -321,6 +321,20 @@ static void check_ring_ffn(enum dtype dtype, int64_t n)
     pairs_release();
 }
 
+// h + x w^T by both.
+static void check_ring_add(enum dtype dtype, int64_t n, int64_t k)
+{
+    struct pair x = pair_noise(2, n, k, 0, 1), w = pair_weights(dtype, 5, k, 2);
+    struct pair h[] = { pair_noise(2, n, 5, 0, 3), pair_noise(2, n, 5, 0, 3) };
+    for (int ring = 0; ring < 2; ring++) {
+        switch_ring(ring);
+        DONE(gpu->fused->add(&(struct fused_add){
+            .y = &h[ring].on[1], .h = &h[ring].on[1], .x = &x.on[1], .w = { .w = &w.on[1] } }));
+    }
+    pair_same("sum by the ring", &h[1].on[1], &h[0].on[1]);
+    pairs_release();
+}
+
 static void the_ring_gives_the_same_bits(void **state)
 {
     if (!switch_ring(true)) {
@@ -340,6 +354,9 @@ static void the_ring_gives_the_same_bits(void **state)
     check_ring(DTYPE_Q6_K, 2, 1280, 5, false); // rows of 1050 bytes
     setenv("CUDA_HOST_SHARED", "101376", 1);   // for the emulated GPU
     check_ring(DTYPE_BF16, 2, 1024, 5, false);
+    // Two rows fit beside their slots; the third alone would have more slots than fit.
+    setenv("CUDA_HOST_SHARED", "223000", 1);
+    check_ring_add(DTYPE_BF16, 3, 15360);
     unsetenv("CUDA_HOST_SHARED");
     // Each row alone, in all forms.
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype += 3) {
