@@ -52,20 +52,23 @@ static void add_cost(struct costs *c, const char *what, double samples, double s
     c->memory = fmax(c->memory, memory);
 }
 
-// Checks the first sample with a picture, if it is among the first 16 samples of a data set: the
-// model must take pictures, and the file of this picture must be readable.
+// Looks at the first few samples of a data set: one of them must be readable, the model must take
+// pictures if one has a picture, and this one must be where the data says.
 static int check_picture(const struct costs *c, const struct dataset *d, const char *what,
                          struct err *err)
 {
     enum { LOOK = 16 };
     struct event_info info = { 0 };
+    struct err first = { 0 }; // why the first sample cannot be read
     int status = 0;
-    bool found = false;
+    bool found = false, readable = false;
     engine_info(c->plan->shell->engine, &info);
     for (int64_t i = 0; i < d->count && i < LOOK && !found && status == 0; i++) {
         struct sample s;
-        struct err ignored;
-        found = dataset_read(d, i, &s, &ignored) == 0 && s.dialogue.path_count;
+        struct err later;
+        const bool read = dataset_read(d, i, &s, i ? &later : &first) == 0;
+        readable |= read;
+        found = read && s.dialogue.path_count;
         if (found && !info.visual_layers && !c->partly) {
             status = err_set(err, "%s has pictures, but the model is text-only", what);
         } else if (found) {
@@ -76,6 +79,7 @@ static int check_picture(const struct costs *c, const struct dataset *d, const c
         }
         sample_release(&s);
     }
+    if (!readable && d->count) status = err_set(err, "%s: %s", what, first.text);
     return status;
 }
 

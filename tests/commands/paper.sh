@@ -73,6 +73,10 @@ check "refused" 'select(.event=="error").message | sub(" \\(model.*"; "")' "$wor
 set own has pictures, but the model is text-only
 '$work/dry13/ira-table3' has results of a different plan
 set own: cannot open '$work/gone/no.jpg': No such file or directory"
+mkdir -p "$work/frames/mvbench" && echo '[{"video":"v.mp4","question":"Which?","candidates":["x","y"],"answer":"x"}]' >"$work/frames/mvbench/action_count.json"
+lines "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/frames --out $work/dry17 --dry"
+check "a set of which no sample can be read" 'select(.event=="error").message | sub(", which.*"; "")' \
+    "set mvbench: '$work/frames/mvbench/action_count.json': '$work/frames/mvbench/v' has no frames of 'v.mp4'"
 lines "/paper norm-alignment table4 --demo --model $work/tiny --steps 3 --out $work/dry3 --dry"
 same "training runs" "$(costs)" "blank 16 default-1 48 text-1 48"
 lines "/paper norm-alignment table4 --demo --steps 3 --out $work/dry16 --dry"
