@@ -133,17 +133,8 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
 
 static bool is_picture_file(const char *path)
 {
-    static const char *const endings[] = {
-        ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm"
-    };
-    const size_t n = strlen(path);
     struct stat st;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && !strcasecmp(path + n - m, endings[i]))
-            return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    }
-    return false;
+    return text_ends_with_any(path, picture_endings) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 // Returns the path of the picture file that a piece of text names, ignoring quotes and punctuation

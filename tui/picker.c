@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/folder.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/picture/source.h"
 
@@ -24,9 +25,7 @@ static const struct kind {
 } kinds[] = {
     { "model", "open a model", (const char *const[]){ ".gguf", NULL }, "config.json", "/load",
       true },
-    { "image", "attach a picture",
-      (const char *const[]){ ".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".ppm", NULL }, NULL,
-      "/image", false },
+    { "image", "attach a picture", picture_endings, NULL, "/image", false },
     { "data", "check a data set", (const char *const[]){ ".json", ".jsonl", NULL }, NULL,
       "/data check", false },
     { "adapter", "load an adapter", NULL, "adapter_config.json", "/adapter load", false },
@@ -84,16 +83,6 @@ static char *unquoted(const char *text)
     return buf_take(&b);
 }
 
-static bool ends_with(const char *name, const char *const *endings)
-{
-    const size_t n = strlen(name);
-    for (int i = 0; endings[i]; i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && !strcasecmp(name + n - m, endings[i])) return true;
-    }
-    return false;
-}
-
 // Terminals insert the path of a dropped file unquoted, quoted for a shell, or as file://.
 char *picker_dropped(const char *text)
 {
@@ -107,7 +96,7 @@ char *picker_dropped(const char *text)
     for (int i = 0; i < 2; i++) {
         struct stat st;
         if (!line && *paths[i] && !strchr(paths[i], '\n') &&
-            ends_with(paths[i], kind_find("image")->endings) && stat(paths[i], &st) == 0 &&
+            text_ends_with_any(paths[i], picture_endings) && stat(paths[i], &st) == 0 &&
             S_ISREG(st.st_mode)) {
             char *quoted = picker_quote(paths[i]);
             line = xasprintf("/image %s", quoted);
@@ -137,7 +126,7 @@ const char *picker_command(const char *path, const char **what)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         const struct kind *k = &kinds[i];
         const bool folder = S_ISDIR(st.st_mode) && k->holds && holds(path, k->holds);
-        const bool file = S_ISREG(st.st_mode) && k->endings && ends_with(path, k->endings);
+        const bool file = S_ISREG(st.st_mode) && k->endings && text_ends_with_any(path, k->endings);
         *what = k->name;
         if (folder || file) return k->command;
     }
@@ -160,7 +149,7 @@ static void add_entry(struct list_view *l, const struct kind *k, const char *fol
         char *label = xasprintf("%s%s", name, S_ISDIR(st.st_mode) ? "/" : "");
         if (S_ISDIR(st.st_mode))
             list_add(l, label, k->holds && holds(path, k->holds) ? k->name : "folder", path);
-        else if (k->endings && ends_with(name, k->endings))
+        else if (k->endings && text_ends_with_any(name, k->endings))
             list_add(l, label, "", path);
         free(label);
     }

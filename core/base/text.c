@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/mem.h"
 #include "core/base/utf8.h"
@@ -14,6 +15,16 @@ bool text_ends(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
     return n >= m && !strcmp(text + n - m, end);
+}
+
+bool text_ends_with_any(const char *text, const char *const *endings)
+{
+    const size_t n = strlen(text);
+    for (; *endings; endings++) {
+        const size_t m = strlen(*endings);
+        if (n > m && !strcasecmp(text + n - m, *endings)) return true;
+    }
+    return false;
 }
 
 bool text_listed(const char *const *list, const char *text)

@@ -15,6 +15,9 @@ struct buf;
 
 // Returns whether `text` ends with `end`; every text ends with "".
 bool text_ends(const char *text, const char *end);
+// Returns whether `text` ends with one of these endings, ignoring case, and is longer than it; the
+// list ends with NULL.
+bool text_ends_with_any(const char *text, const char *const *endings);
 // Returns whether a list that ends with NULL contains the text. Returns false if either is NULL.
 bool text_listed(const char *const *list, const char *text);
 // Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.

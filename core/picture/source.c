@@ -15,6 +15,9 @@
 #include "core/picture/image.h"
 #include "core/picture/zipped.h"
 
+const char *const picture_endings[] = { ".png", ".jpg", ".jpeg", ".webp",
+                                        ".gif", ".bmp", ".ppm",  NULL };
+
 static bool is_data(const char *name)
 {
     return !strncasecmp(name, "data:", 5);

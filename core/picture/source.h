@@ -12,6 +12,8 @@
 
 #include "core/base/err.h"
 
+// Endings of picture files' names (text_ends_with_any).
+extern const char *const picture_endings[];
 // Resolves `text` to a source: a path, prefixed with `folder` unless it is absolute or `folder` is
 // "."; the path of a file:// URI; a data: URI or a URL unchanged; bare base64 as a data: URI. The
 // caller frees the result of this and the next functions.

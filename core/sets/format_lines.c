@@ -15,6 +15,7 @@
 #include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/data/dataset.h"
+#include "core/picture/source.h"
 #include "core/sets/annotated.h"
 #include "core/sets/format.h"
 
@@ -348,14 +349,10 @@ enum { FRAMES = 64 };
 // FRAMES + 1.
 static int add_folder(struct set_record *r, const char *folder)
 {
-    static const char *const endings[] = { ".jpg", ".jpeg", ".png", ".webp" };
     char **files = folder_list(folder);
     int count = 0;
     for (char **name = files; *name && count <= FRAMES; name++) {
-        bool picture = false;
-        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-            picture |= text_ends(*name, endings[i]);
-        if (!picture) continue;
+        if (!text_ends_with_any(*name, picture_endings)) continue;
         set_add_picture(r, *name, folder);
         count++;
     }

@@ -181,7 +181,7 @@ check_has "columns need a set" 'select(.event=="error").message' "--columns need
 # MVBench: a video is a folder of frames, beside its file or in a subfolder with the task's name; one of TVQA's has no
 # ending. The choice "3" is a text, not the number of a choice.
 mkdir -p "$work/videos/json" "$work/videos/frames/action_count/v1" "$work/videos/frames/v2" "$work/videos/frames/v1"
-cp demo/pictures/scene-{0,1}.png "$work/videos/frames/action_count/v1" && cp demo/pictures/scene-0.png "$work/videos/frames/v2"
+cp demo/pictures/scene-{0,1}.png "$work/videos/frames/action_count/v1" && cp demo/pictures/scene-0.png "$work/videos/frames/v2/0.PNG"
 for n in v1.mp4 v2 v3.mp4; do echo "{\"video\":\"$n\",\"question\":\"How often?\",\"candidates\":[\"3\",\"0\",\"2\",\"1\"],\"answer\":\"3\"}"; done |
     jq -s . >"$work/videos/json/action_count.json"
 printf '%s\n' '{"question_id":"0","text":"(A) 3"}' '{"question_id":"1","text":"(D) 1"}' >"$work/said.jsonl"
