@@ -57,18 +57,31 @@ static bool hides(const struct hide *h, int64_t position)
     return position < h->end && h->hidden[position];
 }
 
+// Returns one more than the largest number in the text, at most POSITIONS.
+static int64_t count_positions(const char *text)
+{
+    int64_t count = 1;
+    for (const char *p = text; *(p += strcspn(p, "0123456789"));) {
+        char *behind;
+        const long long number = strtoll(p, &behind, 10);
+        if (number >= count) count = number < POSITIONS ? number + 1 : POSITIONS;
+        p = behind;
+    }
+    return count;
+}
+
 bool *hide_positions(const struct settings *s, int64_t *end, struct err *err)
 {
     const char *text = settings_text(s, "hide.tokens");
-    bool *hidden = xcalloc(POSITIONS, sizeof *hidden);
+    const int64_t count = count_positions(text);
+    bool *hidden = xcalloc((size_t)count, sizeof *hidden);
     int status = 0;
     *end = 0;
     if (strchr(text, '%'))
         status = err_set(err, "hide.tokens takes positions such as 78,91-94, not shares: %s", text);
     else if (!settings_is(s, "hide.tokens", "none"))
-        status =
-            settings_numbers(s, "hide.tokens", POSITIONS, "conversation", "position", hidden, err);
-    for (int64_t i = 0; i < POSITIONS; i++)
+        status = settings_numbers(s, "hide.tokens", count, "conversation", "position", hidden, err);
+    for (int64_t i = 0; i < count; i++)
         if (hidden[i]) *end = i + 1;
     if (status >= 0) return xreallocarray(hidden, (size_t)*end + 1, sizeof *hidden);
     free(hidden);
@@ -118,10 +131,12 @@ static int hide_start(void **state, const struct method_env *env, struct err *er
         h->reusable = INT64_MAX;
     }
     h->config = &env->model->decoder.config;
-    // Rows before the first position that changes do not see it; its own row sees it in any case.
+    // Rows before the first position that changes do not see it. Its own row sees it in any case,
+    // but leaves another recurrent state.
+    const int64_t own = !decoder_uses(h->config, &attention_delta);
     while ((first < h->end || first < end) && hides(h, first) == (first < end && hidden[first]))
         first++;
-    if ((first < h->end || first < end) && first + 1 < h->reusable) h->reusable = first + 1;
+    if ((first < h->end || first < end) && first + own < h->reusable) h->reusable = first + own;
     free(h->hidden);
     h->hidden = hidden;
     h->end = end;

@@ -313,6 +313,33 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
 
 // --- for each row --------------------------------------------------------------------------------
 
+// The keys that a row may choose among: `count` of `list` (NULL: the first ones).
+struct key_list {
+    const int32_t *list;
+    int64_t count;
+};
+
+static int32_t key_at(struct key_list keys, int64_t i)
+{
+    return keys.list ? keys.list[i] : (int32_t)i;
+}
+
+// Lists in `to` the keys of `all` that a row sees from the next layer on: the kept ones of those
+// that it sees in this layer, and text that only another method hides from it in this layer.
+// Returns their number.
+static int64_t list_next(const struct prune *p, const struct site_args *args, struct key_list all,
+                         struct key_list seen, const bool *keep, int32_t *to)
+{
+    int64_t count = 0;
+    for (int64_t i = 0, j = 0; i < all.count; i++) {
+        const int32_t key = key_at(all, i);
+        while (j < seen.count && key_at(seen, j) < key) j++;
+        const bool sees = j < seen.count && key_at(seen, j) == key;
+        if (sees ? keep[j] : p->number[site_key(args, key)] < 0) to[count++] = key;
+    }
+    return count;
+}
+
 int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     const int64_t n = args->q->shape[0], query = sequence_query(site_sequence(args));
@@ -323,16 +350,19 @@ int prune_pick_for_each(struct prune *p, struct graph *g, const struct site_args
     p->next.count = xcalloc((size_t)(n - from), sizeof *p->next.count);
     for (int64_t i = from; i < n && status == 0; i++) {
         const int64_t at = i - from;
-        const struct seen_keys *seen = &args->seen; // what earlier stages and other methods leave
-        const bool listed = seen->keys && i >= seen->from;
-        const int32_t *list = listed ? seen->keys[i - seen->from] : NULL;
-        const int64_t count = list ? seen->count[i - seen->from] : args->past + i + 1;
+        const struct seen_keys *now = &args->seen; // what earlier stages and other methods leave
+        const struct key_list every = { NULL, args->past + i + 1 };
+        const struct key_list all =
+            p->seen.keys ? (struct key_list){ p->seen.keys[at], p->seen.count[at] } : every;
+        const struct key_list seen =
+            now->keys && i >= now->from
+                ? (struct key_list){ now->keys[i - now->from], now->count[i - now->from] }
+                : every;
         const bool emit = args->prefill && site_row(args, i) == query;
-        bool *keep = xcalloc((size_t)count, sizeof *keep);
-        int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)count, sizeof *keys);
-        status = choose(p, g, args, stage, i, list, count, emit, keep);
-        for (int64_t j = 0; j < count; j++)
-            if (keep[j]) keys[p->next.count[at]++] = list ? list[j] : (int32_t)j;
+        bool *keep = xcalloc((size_t)seen.count, sizeof *keep);
+        int32_t *keys = p->next.keys[at] = xreallocarray(NULL, (size_t)all.count, sizeof *keys);
+        status = choose(p, g, args, stage, i, seen.list, seen.count, emit, keep);
+        p->next.count[at] = list_next(p, args, all, seen, keep, keys);
         free(keep);
     }
     return status;

@@ -2,6 +2,7 @@
 // tokens says, even with pruning; tokens that nothing attends to have no effect.
 // tests/core/methods/toggles.c switches it during a conversation.
 #include "core/probes/kit.h"
+#include "tests/core/methods/fresh.h"
 #include "tests/core/probes/probe.h"
 
 static double number(struct golden *g, const char *words, const char *table, const char *row,
@@ -85,6 +86,45 @@ static void pruning_acts_too(void **state)
     }
 }
 
+// Pruning keeps text that is hidden only in layers before it, in the layers after it.
+static void hidden_text_returns_after_its_layers(void **state)
+{
+    struct golden g;
+    ask(&g, "llava-1.5", 3);
+    set(&g, "hide.tokens", "1-2");
+    const double everywhere = answer_logp(&g);
+    set(&g, "hide.layers", "0-1");
+    const double two_layers = answer_logp(&g);
+    assert_true(fabs(everywhere - two_layers) > 1e-4);
+    set(&g, "prune.layer", "0");
+    set(&g, "prune.tokens", "0%-100%");
+    set(&g, "prune.mode", "dynamic");
+    set(&g, "prune.score", "list"); // keeps all visual tokens
+    near(&g, "hidden text and pruning", answer_logp(&g), two_layers, 2e-5);
+    golden_close(&g);
+}
+
+// The state after a picture, which the cache keeps, depends on the picture's last token.
+static void recurrent_states_are_computed_again(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    char row[80], value[40];
+    ask(&g, "qwen3.5", 3);
+    const int64_t last =
+        first_visual(&g, row) + engine_conversation(g.engine)->pictures[0].tokens - 1;
+    const int64_t later = last + 5;
+    snprintf(value, sizeof value, "%lld", (long long)later);
+    set(&g, "hide.tokens", value);
+    must(engine_ask(g.engine, "where", &err), &err);
+    equals_a_fresh_run(&g);
+    snprintf(value, sizeof value, "%lld,%lld", (long long)last, (long long)later);
+    set(&g, "hide.tokens", value);
+    must(engine_ask(g.engine, "and now", &err), &err);
+    equals_a_fresh_run(&g);
+    golden_close(&g);
+}
+
 static void lists_are_checked(void **state)
 {
     struct golden g;
@@ -101,6 +141,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hidden_token_is_one_that_ablate_hides),
         cmocka_unit_test(pruning_acts_too),
+        cmocka_unit_test(hidden_text_returns_after_its_layers),
+        cmocka_unit_test(recurrent_states_are_computed_again),
         cmocka_unit_test(lists_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
