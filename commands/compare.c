@@ -63,6 +63,18 @@ static const struct option_row options[] = {
     { 0 },
 };
 
+// Refuses presets that choose layers by the loaded model, for a side with another model.
+static int check_presets(int argc, char **argv, const char *model, struct err *err)
+{
+    for (int i = 0; model && i < argc; i++) {
+        const struct preset *p = argv[i][0] == '@' ? preset_find(argv[i] + 1) : NULL;
+        if (p && strchr(p->set, '{'))
+            return err_set(err, "%s chooses layers of the loaded model: write KEY=VALUE for '%s'",
+                           argv[i], model);
+    }
+    return 0;
+}
+
 // Reads the settings of a side from argv; *argc becomes the number of words used.
 static int read_side(struct asking *a, int side, int *argc, char **argv, struct err *err)
 {
@@ -73,15 +85,14 @@ static int read_side(struct asking *a, int side, int *argc, char **argv, struct 
         model = argv[0] + sizeof of_model - 1;
     const int own = model != NULL;
     int used = preset_words(a->shell, *argc - own, argv + own, v, err);
-    if (used < 0) return -1;
+    if (used < 0 || check_presets(used, argv + own, model, err) < 0) return -1;
     used += own;
-    struct settings *s = engine_propose(a->shell->engine, v->list, v->count, err);
+    struct settings *s = model ? engine_propose_elsewhere(a->shell->engine, v->list, v->count, err)
+                               : engine_propose(a->shell->engine, v->list, v->count, err);
     if (!s) return err_in(err, "side %c", 'A' + side);
     char *title = words_join(used, argv);
     grid_add(&a->grid, side ? "B" : "A", s)->model = model;
     a->title[side] = compare_title(used > 0 ? title : "now", v, s);
-    if (model && !settings_is(s, "adapter", "none") && !preset_says(v, "adapter"))
-        settings_reset(s, "adapter"); // it belongs to the loaded model
     *argc = used;
     free(title);
     return 0;
@@ -158,10 +169,12 @@ static int find_question(const struct engine *e, struct compare_request *r, stru
     return err_set(err, "no question has been asked yet: add one after the settings");
 }
 
-static char *token_text(const struct asking *a, int64_t id)
+// Returns the text of a token, or its number if the loaded model has other tokens.
+static char *token_text(const struct asking *a, const struct comparison *c, int64_t id)
 {
     struct buf b = { 0 };
     const int32_t one = (int32_t)id;
+    if (!c->known) return xasprintf("%" PRId64, id);
     tokenizer_decode(engine_tokenizer(a->shell->engine), &one, 1, false, &b);
     return buf_take(&b);
 }
@@ -174,7 +187,7 @@ static void show_steps(const struct asking *a, const struct comparison *c)
     table_begin(&t, "compare.steps", "step#|hellinger#|A|B");
     for (; step < c->distance.steps && (a->all_steps || step < SHOWN); step++) {
         table_row(&t, "%" PRId64 "|%.6f", step, c->distance.hellinger[step]);
-        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->distance.best[k][step]));
+        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c, c->distance.best[k][step]));
     }
     table_emit(&t, a->shell->sinks);
     if (step < c->distance.steps)
@@ -190,7 +203,7 @@ static int write_steps(const struct asking *a, const struct comparison *c, struc
     for (int64_t i = 0; i < c->distance.steps; i++) {
         table_row(&t, "%" PRId64 "|%.9g|%" PRId64 "|%" PRId64, i, c->distance.hellinger[i],
                   (int64_t)c->distance.best[0][i], (int64_t)c->distance.best[1][i]);
-        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c->distance.best[k][i]));
+        for (int k = 0; k < 2; k++) table_take(&t, token_text(a, c, c->distance.best[k][i]));
     }
     return table_write(&t, a->csv, a->shell->sinks, err);
 }

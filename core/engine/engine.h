@@ -109,6 +109,10 @@ void engine_restore(struct engine *e, const struct change *list, size_t count);
 // are refused.
 struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
                                 struct err *err);
+// Like engine_propose, for another model, without the current adapter. Methods refuse values that
+// are impossible with that model when they start.
+struct settings *engine_propose_elsewhere(struct engine *e, const struct change *list, size_t count,
+                                          struct err *err);
 // Posts changes from any thread for the running answer, which applies them like engine_set_all
 // before its next token, or once the answer has `tokens` tokens. Changes that no answer has applied
 // wait: with `tokens` 0, for engine_apply_posted or the next answer; otherwise, for an answer with

@@ -201,10 +201,9 @@ int engine_adapter_merge(struct engine *e, const char *folder, struct merge_repo
 
 // --- work beside the conversation ----------------------------------------------------------------
 
-struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
+static struct settings *propose(struct proposal p, const struct change *list, size_t count,
                                 struct err *err)
 {
-    struct proposal p = proposal_of(e);
     struct settings *proposed = NULL;
     p.all = true;
     if (proposal_check(&p, list, count, err) == 0) {
@@ -212,6 +211,23 @@ struct settings *engine_propose(struct engine *e, const struct change *list, siz
         p.env.settings = NULL; // now owned by the caller
         proposal_release(&p);
     }
+    return proposed;
+}
+
+struct settings *engine_propose(struct engine *e, const struct change *list, size_t count,
+                                struct err *err)
+{
+    return propose(proposal_of(e), list, count, err);
+}
+
+struct settings *engine_propose_elsewhere(struct engine *e, const struct change *list, size_t count,
+                                          struct err *err)
+{
+    struct settings *from = settings_copy(e->settings);
+    settings_reset(from, "adapter"); // it belongs to the loaded model
+    const struct proposal p = { .from = from, .env = { .backend = e->backend } };
+    struct settings *proposed = propose(p, list, count, err);
+    settings_free(from);
     return proposed;
 }
 

@@ -327,7 +327,8 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
     out->distance.mean = out->distance.most = NAN;
-    out->comparable = same[0] && same[1];
+    out->known = same[0] && same[1];
+    out->comparable = out->known || one_model(r);
     if (out->comparable) out->first = compare_first(&out->side[0].ids, &out->side[1].ids);
     if (status == 0 && out->comparable) status = measure_distance(r, &c, &full, out, err);
     if (status < 0) comparison_release(out);
