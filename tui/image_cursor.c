@@ -48,21 +48,7 @@ static void move_cursor(struct view *v, int across, int down)
 
 void image_cursor_set(struct view *v)
 {
-    struct image_view *i = &v->image;
-    struct drawing d = { 0 };
-    float most = -INFINITY;
-    image_tiles(v, i, view_map(v), &d);
-    i->pointing = true;
-    for (int t = 0; t < d.map_count; t++)
-        for (int k = 0; k < d.maps[t]->rows * d.maps[t]->cols; k++) {
-            const struct map *m = d.maps[t];
-            const double *a = m->area;
-            const int row = k / m->cols, col = k % m->cols;
-            if (!(m->values[k] > most)) continue; // skips NaN
-            most = m->values[k];
-            i->point_x = a[0] + (col + 0.5) * (a[2] - a[0]) / m->cols;
-            i->point_y = a[1] + (row + 0.5) * (a[3] - a[1]) / m->rows;
-        }
+    v->image.pointing = image_highest(v, &v->image.point_x, &v->image.point_y);
 }
 
 unsigned image_cursor_act(struct view *v, const char *action)
@@ -93,7 +79,7 @@ void image_cursor_draw(const struct view *v, struct canvas *c, struct area line)
     const double sum = maps_sum(&v->image, m), here = (double)m->values[at];
     const bool brief = line.width < 56;
     struct buf b = { 0 };
-    if (!m->tile) buf_printf(&b, "token %d ", at);
+    if (m->picture >= 0 && !m->tile) buf_printf(&b, "token %d ", at);
     if (m->tile && !brief) buf_printf(&b, "%s ", m->tile);
     buf_printf(&b, brief ? "(%d, %d): " : "(row %d, column %d): ", row, col);
     if (isfinite(here)) text_number(value, here, false);

@@ -11,6 +11,8 @@ void image_tiles(const struct view *v, const struct image_view *i, const struct 
 // Draws d. If the panel leaves attention sinks out, and those of all its maps are known, draws the
 // maps without them.
 struct area image_show(const struct view *v, struct drawing *d, struct canvas *c, struct area area);
+// Sets the range of the map's colours, without attention sinks if the panel leaves them out.
+void image_range(const struct view *v, const struct map *m, float *min, float *max);
 // Writes how many sinks are left out, or why none is.
 void image_sinks_draw(const struct view *v, struct canvas *c, struct area line,
                       const struct map *m);
@@ -21,6 +23,8 @@ unsigned image_grid_act(struct view *v, const char *action);
 // Chooses the map at a column and line of the screen; false: no grid is there.
 bool image_grid_click(struct view *v, int column, int line);
 
+// Finds the middle of the patch with the highest value that is drawn; false: no map has values.
+bool image_highest(const struct view *v, double *x, double *y);
 // The cursor on patches.
 void image_cursor_set(struct view *v); // sets it to the highest value
 unsigned image_cursor_act(struct view *v, const char *action);

@@ -61,12 +61,53 @@ static void release_copies(struct map *copies, int count)
     for (int k = 0; k < count; k++) free(copies[k].values);
 }
 
+static bool all_corrected(const struct view *v, const struct drawing *d)
+{
+    bool known = d->map_count > 0;
+    for (int k = 0; k < d->map_count; k++) known &= is_corrected(v, d->maps[k]);
+    return known;
+}
+
+void image_range(const struct view *v, const struct map *m, float *min, float *max)
+{
+    struct drawing d = { 0 };
+    struct map copies[TILES_MAX];
+    *min = m->min;
+    *max = m->max;
+    image_tiles(v, &v->image, m, &d);
+    if (!all_corrected(v, &d)) return;
+    correct(v, &d, copies);
+    *min = copies[0].min;
+    *max = copies[0].max;
+    release_copies(copies, d.map_count);
+}
+
+bool image_highest(const struct view *v, double *x, double *y)
+{
+    struct drawing d = { 0 };
+    struct map copies[TILES_MAX];
+    float most = -INFINITY;
+    image_tiles(v, &v->image, view_map(v), &d);
+    const bool corrected = all_corrected(v, &d);
+    if (corrected) correct(v, &d, copies);
+    for (int t = 0; t < d.map_count; t++)
+        for (int k = 0; k < d.maps[t]->rows * d.maps[t]->cols; k++) {
+            const struct map *m = d.maps[t];
+            const double *a = m->area;
+            const int row = k / m->cols, col = k % m->cols;
+            if (!(m->values[k] > most)) continue; // also NaN
+            most = m->values[k];
+            *x = a[0] + (col + 0.5) * (a[2] - a[0]) / m->cols;
+            *y = a[1] + (row + 0.5) * (a[3] - a[1]) / m->rows;
+        }
+    if (corrected) release_copies(copies, d.map_count);
+    return most > -INFINITY;
+}
+
 struct area image_show(const struct view *v, struct drawing *d, struct canvas *c, struct area area)
 {
     struct map copies[TILES_MAX];
-    bool known = d->map_count > 0;
-    for (int k = 0; k < d->map_count; k++) known &= is_corrected(v, d->maps[k]);
-    if (!known) return drawing_show(d, c, area);
+    if (!all_corrected(v, d)) return drawing_show(d, c, area);
     correct(v, d, copies);
     const struct area place = drawing_show(d, c, area); // copies what the painter needs
     release_copies(copies, d->map_count);
@@ -77,12 +118,10 @@ void image_sinks_draw(const struct view *v, struct canvas *c, struct area line, 
 {
     struct drawing d = { 0 };
     struct map copies[TILES_MAX];
-    bool known = true;
     image_tiles(v, &v->image, m, &d);
-    for (int k = 0; k < d.map_count; k++) known &= is_corrected(v, d.maps[k]);
     if (!maps_has_sinks(m)) {
         canvas_text(c, line, 0, 0, STYLE_DIM, "this kind of map has no sinks to leave out");
-    } else if (!known) {
+    } else if (!all_corrected(v, &d)) {
         canvas_printf(c, line, 0, 0, STYLE_DIM, "measuring the sinks of layer %d ...", m->layer);
     } else {
         const int sinks = correct(v, &d, copies);

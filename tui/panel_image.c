@@ -1,5 +1,4 @@
 // tui/panel_image.c -- the picture and its map: overlaid, side by side, or only one of them.
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,9 +98,11 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
                             const struct map *m)
 {
     char low[16], high[16];
+    float min, max;
     struct buf b = { 0 };
-    snprintf(low, sizeof low, "%.3g", (double)m->min);
-    snprintf(high, sizeof high, "%.3g", (double)m->max);
+    image_range(v, m, &min, &max);
+    snprintf(low, sizeof low, "%.3g", (double)min);
+    snprintf(high, sizeof high, "%.3g", (double)max);
     const int numbers = (int)(strlen(low) + strlen(high)) + 2;
     const int least = few_colours(c) ? EIGHT : BAR_LEAST;
     for (enum naming naming = NAME_FULL; naming <= NAME_NUMBERS; naming++) {
@@ -256,6 +257,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     struct image_view *i = &v->image;
     area.height -= chips_draw(v, c, area, area.height >= 18 ? 2 : area.height >= 8);
     i->tiles.height = 0;
+    i->map_area = (struct area){ 0 }; // a click elsewhere hides nothing
     if (m && !i->grid) area.height -= draw_strip(v, c, area, m);
     maps_fill(v);
     if (m && i->grid) {
@@ -387,34 +389,41 @@ static void play(struct view *v)
 static void toggle_box(struct view *v, const double box[4])
 {
     const struct preview *p = view_picture(v);
-    if (p)
+    const struct map *m = view_map(v);
+    if (m && m->picture < 0)
+        view_hint(v, "this map does not lie over a picture: k shows another one");
+    else if (p)
         view_run(v, true, "/hide toggle picture:%d[%.4g%%,%.4g%%,%.4g%%,%.4g%%]", p->index,
                  100 * box[0], 100 * box[1], 100 * (box[2] - box[0]), 100 * (box[3] - box[1]));
+}
+
+// Hides the visual token at a point of the picture, or shows it again.
+static void toggle_point(struct view *v, double x, double y)
+{
+    int row, col;
+    struct drawing d = { 0 };
+    image_tiles(v, &v->image, view_map(v), &d);
+    const struct map *m = drawing_patch(d.maps, d.map_count, x, y, &row, &col);
+    if (!m) return toggle_box(v, (const double[4]){ x, y, x + 1e-4, y + 1e-4 });
+    // The middle of the patch: the point may be at its edge, and then touch other patches.
+    const double wide = (m->area[2] - m->area[0]) / m->cols;
+    const double high = (m->area[3] - m->area[1]) / m->rows;
+    const double left = m->area[0] + (col + 0.4) * wide, top = m->area[1] + (row + 0.4) * high;
+    toggle_box(v, (const double[4]){ left, top, left + 0.2 * wide, top + 0.2 * high });
 }
 
 // Hides the token at the cursor, else the tokens in the selected box, else the token with the map's
 // highest value.
 static void toggle_tokens(struct view *v)
 {
-    enum { WIDTH = 1000 }; // 1 / WIDTH of a picture's side is less than a patch
     const struct image_view *i = &v->image;
-    const struct map *m = view_map(v);
-    const double x0 = i->point_x, y0 = i->point_y;
-    int best = -1;
-    if (m && i->pointing)
-        return toggle_box(v, (const double[4]){ x0, y0, x0 + 1.0 / WIDTH, y0 + 1.0 / WIDTH });
-    if (v->image.boxed) return toggle_box(v, v->image.box);
-    if (!m) return hint_no_map(v);
-    for (int k = 0; k < m->rows * m->cols; k++)
-        if (!isnan(m->values[k]) && (best < 0 || m->values[k] > m->values[best])) best = k;
-    if (best < 0) return hint_no_map(v);
-    const double wide = (m->area[2] - m->area[0]) / m->cols;
-    const double high = (m->area[3] - m->area[1]) / m->rows;
-    // The middle of the cell: its edges touch other cells.
-    const double x = m->area[0] + (best % m->cols + 0.4) * wide;
-    const int row = best / m->cols;
-    const double y = m->area[1] + (row + 0.4) * high;
-    toggle_box(v, (const double[4]){ x, y, x + 0.2 * wide, y + 0.2 * high });
+    double x = i->point_x, y = i->point_y;
+    if (i->boxed && !i->pointing)
+        toggle_box(v, i->box);
+    else if (!view_map(v) || (!i->pointing && !image_highest(v, &x, &y)))
+        hint_no_map(v);
+    else
+        toggle_point(v, x, y);
 }
 
 static unsigned act(struct view *v, const char *action)
@@ -536,10 +545,8 @@ static void click(struct view *v, struct area area, int x, int y, int button)
         i->press_x = column;
         i->press_y = line;
     }
-    if (button == 3 && on) {
-        const double px = (column - a.x + 0.5) / a.width, py = (line - a.y + 0.5) / a.height;
-        toggle_box(v, (const double[4]){ px, py, px + 1e-4, py + 1e-4 });
-    }
+    if (button == 3 && on)
+        toggle_point(v, (column - a.x + 0.5) / a.width, (line - a.y + 0.5) / a.height);
     if (button == 0 && i->press_x >= 0 && on) select_box(v, column, line);
     if (button != 1) i->press_x = -1;
 }

@@ -29,7 +29,7 @@ static bool is_marked(const struct jobs_view *j, int64_t id)
 
 // --- cells ---------------------------------------------------------------------------------------
 
-enum { CELL = 48 };
+enum { CELL_WIDTH = 24, CELL = 4 * CELL_WIDTH + 1 }; // columns; bytes: UTF-8 has at most 4 for each
 
 // Returns the file name in the first argument with a slash or dot, else the first argument; ""
 // without arguments.
@@ -100,7 +100,7 @@ static void put_cell(char to[CELL], enum column column, const struct jobs_view *
         break;
     case COLUMNS: break;
     }
-    const size_t n = b.length ? text_fit(b.data, CELL / 2) : 0;
+    const size_t n = b.length ? text_fit(b.data, CELL_WIDTH) : 0;
     snprintf(to, CELL, "%.*s", (int)n, n ? b.data : "");
     buf_release(&b);
 }

@@ -105,7 +105,7 @@ struct image_view {
     bool corrected;                           // leaves attention sinks out of the map
     bool sinks_asked;                         // the sinks of this layer and picture were requested
     int sinks_layer, sinks_picture;
-    // A cursor on the map, in fractions of the picture.
+    // A cursor on the patch at this point, in fractions of the picture.
     bool pointing;
     double point_x, point_y;
     struct map_id outdated; // the map that was shown when a setting changed: measured again

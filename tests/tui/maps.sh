@@ -170,11 +170,11 @@ right_click() { tmux send-keys -l "$(printf '\033[<2;%d;%dM\033[<2;%d;%dm' "$1" 
 right_click 105 8
 wait_for 'HIDE 1 token'
 right_click 105 8
-wait_gone 'HIDE 1 token'
+wait_gone 'HIDE '
 keys x
 wait_for 'HIDE 1 token'
 keys x
-wait_gone 'HIDE 1 token'
+wait_gone 'HIDE '
 
 # A narrow legend does not break its numbers.
 keys Escape

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -569,15 +570,153 @@ static void test_crowd(void **state)
     free(y);
 }
 
+// --- hidden tokens and sinks ---------------------------------------------------------------------
+
+enum { PATCHES = 12 }; // of a row and of a column
+
+static void take_map(struct view *v, const char *name, int picture, const float *values)
+{
+    image_take_map(&v->image, &(struct event_heatmap){ .name = name,
+                                                       .picture = picture,
+                                                       .layer = 2,
+                                                       .head = -1,
+                                                       .token = -1,
+                                                       .rows = PATCHES,
+                                                       .cols = PATCHES,
+                                                       .values = values,
+                                                       .min = 0,
+                                                       .max = 1,
+                                                       .area = { 0, 0, 1, 1 } });
+}
+
+// Returns the patch of the line /hide toggle picture:0[X,Y,W,H]; fails if the box touches several.
+static int hidden_patch(const struct view *v)
+{
+    double x, y, w, h;
+    if (!v->run ||
+        sscanf(v->run, "/hide toggle picture:0[%lf%%,%lf%%,%lf%%,%lf%%]", &x, &y, &w, &h) != 4)
+        fail_msg("%s", v->run ? v->run : "no line");
+    const int col = (int)(x / 100 * PATCHES), row = (int)(y / 100 * PATCHES);
+    assert_int_equal((int)((x + w) / 100 * PATCHES), col);
+    assert_int_equal((int)((y + h) / 100 * PATCHES), row);
+    return row * PATCHES + col;
+}
+
+static void test_hidden_tokens(void **state)
+{
+    struct view *v = view_new();
+    const struct panel *panel = panel_at(PANEL_image);
+    struct area area = { 0, 0, 60, 30 };
+    struct canvas c = { .mono = true };
+    float values[PATCHES * PATCHES] = { [5] = 1 };
+    canvas_resize(&c, area.height, area.width);
+    image_take_picture(&v->image, new_preview(0));
+    take_map(v, "attention", 0, values);
+
+    // A click on the edge of two patches hides one: the middle of column 1 of 18 is at 1/12.
+    v->image.map_area = (struct area){ 0, 0, 18, 9 };
+    panel->click(v, area, 1, 0, 3);
+    assert_int_equal(hidden_patch(v), 1);
+    panel->act(v, "hide");
+    assert_int_equal(hidden_patch(v), 5);
+
+    // Nothing is hidden by the grid of heads, nor by a map that lies over no picture.
+    free(v->run);
+    v->run = NULL;
+    v->image.grid = GRID_LAYER;
+    panel->draw(v, &c, area, true);
+    panel->click(v, area, 1, 0, 3);
+    assert_null(v->run);
+    v->image.grid = GRID_OFF;
+    take_map(v, "similarity", -1, values);
+    panel->draw(v, &c, area, true);
+    assert_true(v->image.map_area.width > 0);
+    panel->click(v, area, v->image.map_area.x + 1, v->image.map_area.y, 3);
+    panel->act(v, "hide");
+    assert_null(v->run);
+    canvas_release(&c);
+    view_free(v);
+}
+
+// Without attention sinks, the legend, the cursor and `x` choose among the other patches.
+static void test_without_sinks(void **state)
+{
+    struct view *v = view_new();
+    const struct panel *panel = panel_at(PANEL_image);
+    struct area area = { 0, 0, 60, 30 };
+    struct canvas c = { .mono = true };
+    struct buf text = { 0 };
+    float values[PATCHES * PATCHES] = { [5] = 1, [17] = 0.625F }, phi[PATCHES * PATCHES] = { 0 };
+    phi[5] = 3;
+    v->snapshot = xcalloc(1, sizeof *v->snapshot);
+    v->snapshot->width = 8;
+    v->snapshot->layers = 4;
+    assert_int_equal(settings_set(v->settings, "sinks.tau", "2", NULL), 0);
+    canvas_resize(&c, area.height, area.width);
+    image_take_picture(&v->image, new_preview(0));
+    take_map(v, "sinks.phi", 0, phi);
+    take_map(v, "attention", 0, values);
+    v->image.corrected = true;
+    panel->act(v, "cursor");
+    panel->draw(v, &c, area, true);
+    canvas_write(&c, &text);
+    if (!strstr(text.data, "1 sink left out") || !strstr(text.data, "token 17 (") ||
+        !strstr(text.data, " 0.625\n"))
+        fail_msg("%s", text.data);
+    panel->act(v, "cursor"); // ends
+    panel->act(v, "hide");
+    assert_int_equal(hidden_patch(v), 17);
+    buf_release(&text);
+    canvas_release(&c);
+    view_free(v);
+}
+
+// --- jobs ----------------------------------------------------------------------------------------
+
+// A cell is cut between characters.
+static void test_cut_cell(void **state)
+{
+    static const char letter[] = "\xd1\x8f"; // of two bytes
+    struct view *v = view_new();
+    struct jobs_news *n = v->jobs.news = xcalloc(1, sizeof *n);
+    struct canvas c = { .mono = true };
+    struct buf name = { 0 }, text = { 0 };
+    for (int i = 0; i < 30; i++) buf_puts(&name, letter);
+    n->rows = xcalloc(1, sizeof *n->rows);
+    n->memory = xcalloc(1, sizeof *n->memory);
+    n->count = 1;
+    struct job_row *row = &n->rows[0];
+    row->id = 1;
+    row->kind = xstrdup("train");
+    row->settings = settings_copy(NULL);
+    row->argc = 1;
+    row->argv = xcalloc(2, sizeof *row->argv);
+    row->argv[0] = xstrdup(name.data);
+    row->loss = row->step = row->steps = row->eta_s = NAN;
+    canvas_resize(&c, 10, 120);
+    panel_at(PANEL_jobs)->draw(v, &c, (struct area){ 0, 0, 120, 10 }, true);
+    canvas_write(&c, &text);
+    name.data[24 * strlen(letter)] = '\0';
+    const char *cell = strstr(text.data, name.data);
+    if (!cell || (cell[strlen(name.data)] != ' ' && cell[strlen(name.data)] != '\n'))
+        fail_msg("%s", text.data);
+    buf_release(&name);
+    buf_release(&text);
+    canvas_release(&c);
+    view_free(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_conversation), cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_kinds),        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_chosen_map),   cmocka_unit_test(test_all_sizes),
-        cmocka_unit_test(test_crowd),        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_attached),     cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_copies),        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_conversation),  cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_chosen_map),    cmocka_unit_test(test_all_sizes),
+        cmocka_unit_test(test_crowd),         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_attached),      cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_hidden_tokens), cmocka_unit_test(test_without_sinks),
+        cmocka_unit_test(test_cut_cell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
