@@ -85,6 +85,14 @@ static char *remembered_layout(void)
     return name;
 }
 
+void screen_forget_layout(struct screen *s)
+{
+    s->layout = -1;
+    free(s->remembered);
+    s->remembered = NULL;
+    screen_remember("auto");
+}
+
 // --- news ----------------------------------------------------------------------------------------
 
 static void serve_capture(struct screen *s, struct capture *k)

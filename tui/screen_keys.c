@@ -16,6 +16,7 @@
 #include "core/base/file_out.h"
 #include "core/base/json.h"
 #include "core/base/places.h"
+#include "core/base/text.h"
 #include "tui/hints.h"
 #include "tui/list.h"
 #include "tui/maps.h"
@@ -69,13 +70,23 @@ static bool read_change(const struct screen *s, const char *line, char key[KEY_M
     return read;
 }
 
+// A line that sets screen.layout comes before F7's choices, even if its value is the same.
+static void note_layout(struct screen *s, const char *key, const char *value)
+{
+    const bool possible = !strcmp(value, "auto") || text_listed(layout_names, value);
+    if (!strcmp(key, "screen.layout") && possible) screen_forget_layout(s);
+}
+
 // Runs the line that a panel requests for a key. Shows the change of a setting at once, so that the
 // next key starts from the new value.
 static void run_key(struct screen *s, const char *line)
 {
     char key[KEY_MOST], value[256];
     view_key_line(s->view, line);
-    if (read_change(s, line, key, value)) settings_set(s->view->settings, key, value, NULL);
+    if (read_change(s, line, key, value)) {
+        settings_set(s->view->settings, key, value, NULL);
+        note_layout(s, key, value);
+    }
     s->view->keys_waiting++;
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), true);
 }
@@ -94,8 +105,9 @@ static void run_line(struct screen *s, const char *line)
         return;
     }
     char key[KEY_MOST], value[256];
-    if (s->view->busy && read_change(s, line, key, value) &&
-        settings_find(key)->stale == STALE_NOTHING)
+    const bool changes = read_change(s, line, key, value);
+    if (changes) note_layout(s, key, value);
+    if (changes && s->view->busy && settings_find(key)->stale == STALE_NOTHING)
         settings_set(s->view->settings, key, value, NULL); // settings of the screen apply at once
     worker_submit(s->worker, line, s->view->answering && shell_line_live(line), false);
 }

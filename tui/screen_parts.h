@@ -77,7 +77,8 @@ void screen_draft_last(struct screen *s);  // stores the draft at exit
 void screen_draft_announce(struct screen *s, const struct draft *d); // reports a restored draft
 
 // screen.c
-void screen_remember(const char *layout); // for later starts
+void screen_remember(const char *layout);    // for later starts
+void screen_forget_layout(struct screen *s); // applies screen.layout, in place of F7's choices
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
 void screen_tour_offer(struct screen *s); // writes the current step into the input line

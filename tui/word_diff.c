@@ -17,6 +17,14 @@ struct words {
     bool *shared; // [count]
 };
 
+// Returns the length in bytes of a Chinese, Japanese or Korean character, which is a word of its
+// own; 0: another one.
+static size_t wide_length(const char *text)
+{
+    const unsigned char c = (unsigned char)text[0];
+    return ((c >= 0xe3 && c <= 0xed) || c == 0xef) && text[1] && text[2] ? 3 : 0;
+}
+
 static struct words split(const char *text)
 {
     struct words w = { .text = text };
@@ -26,8 +34,8 @@ static struct words split(const char *text)
             at++;
             continue;
         }
-        while (text_is_word(text[at])) at++;
-        if (at == begin) at++; // a punctuation mark
+        while (text_is_word(text[at]) && !wide_length(text + at)) at++;
+        if (at == begin) at += wide_length(text + at) ? wide_length(text + at) : 1; // or a mark
         w.list = xreallocarray(w.list, w.count + 1, sizeof *w.list);
         w.list[w.count++] = (struct span){ begin, at };
     }

@@ -19,8 +19,9 @@ struct word_diff {
     } side[2];
 };
 
-// Finds the longest common sequence of words, where each punctuation mark is a word of its own. If
-// a text has more than WORD_DIFF_MOST words, finds only the common beginning.
+// Finds the longest common sequence of words, where each punctuation mark, and each Chinese,
+// Japanese or Korean character, is a word of its own. If a text has more than WORD_DIFF_MOST words,
+// finds only the common beginning.
 enum { WORD_DIFF_MOST = 2000 };
 struct word_diff word_diff_of(const char *a, const char *b);
 void word_diff_release(struct word_diff *d);

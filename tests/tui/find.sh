@@ -99,6 +99,8 @@ keys F10
 wait_for 'shell> *$'
 start
 wait_for '─ jobs ─' 'the layout is not remembered'
+line '/set screen.layout auto'
+wait_gone '─ jobs ─' # the setting comes before F7's choice
 keys C-p
 wait_for 'find:'
 keys -l trip
