@@ -574,12 +574,13 @@ static void test_crowd(void **state)
 
 enum { PATCHES = 12 }; // of a row and of a column
 
-static void take_map(struct view *v, const char *name, int picture, const float *values)
+static void take_map_of(struct view *v, const char *name, int picture, int head,
+                        const float *values)
 {
     image_take_map(&v->image, &(struct event_heatmap){ .name = name,
                                                        .picture = picture,
                                                        .layer = 2,
-                                                       .head = -1,
+                                                       .head = head,
                                                        .token = -1,
                                                        .rows = PATCHES,
                                                        .cols = PATCHES,
@@ -587,6 +588,11 @@ static void take_map(struct view *v, const char *name, int picture, const float 
                                                        .min = 0,
                                                        .max = 1,
                                                        .area = { 0, 0, 1, 1 } });
+}
+
+static void take_map(struct view *v, const char *name, int picture, const float *values)
+{
+    take_map_of(v, name, picture, -1, values);
 }
 
 // Returns the patch of the line /hide toggle picture:0[X,Y,W,H]; fails if the box touches several.
@@ -671,6 +677,39 @@ static void test_without_sinks(void **state)
     view_free(v);
 }
 
+// The grid of heads, the cursor and the line of sinks draw at every size, and take every click.
+static void test_grid_at_all_sizes(void **state)
+{
+    struct view *v = view_new();
+    const struct panel *panel = panel_at(PANEL_image);
+    float values[PATCHES * PATCHES] = { [5] = 1 };
+    v->snapshot = xcalloc(1, sizeof *v->snapshot);
+    v->snapshot->width = v->snapshot->layers = v->snapshot->heads = 4;
+    image_take_picture(&v->image, new_preview(0));
+    take_map(v, "sinks.phi", 0, values);
+    for (int head = -1; head < 4; head++) take_map_of(v, "attention", 0, head, values);
+    for (size_t k = 0; k < v->image.map_count; k++) v->image.maps[k].quick = true;
+    for (int lines = 1; lines < 30; lines++)
+        for (int columns = 1; columns < 60; columns += 3)
+            for (int way = 0; way < 8; way++) {
+                const struct area area = { 0, 0, columns, lines };
+                struct canvas c = { .mono = way % 2 };
+                v->image.grid = way < 2 ? GRID_OFF : way < 5 ? GRID_LAYER : GRID_ALL;
+                v->image.pointing = v->image.corrected = way % 2;
+                canvas_resize(&c, lines, columns);
+                panel->draw(v, &c, area, true);
+                for (int at = 0; at < columns; at += 5) {
+                    panel->click(v, area, at, at % lines, 1);
+                    panel->click(v, area, at, at % lines, 0);
+                }
+                for (int k = 0; k < 3; k++)
+                    panel->act(v, k == 0 ? "layer-down" : k == 1 ? "token-next" : "layer-up");
+                assert_non_null(view_map(v));
+                canvas_release(&c);
+            }
+    view_free(v);
+}
+
 // --- jobs ----------------------------------------------------------------------------------------
 
 // A cell is cut between characters.
@@ -716,7 +755,7 @@ int main(void)
         cmocka_unit_test(test_crowd),         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_attached),      cmocka_unit_test(test_looks),
         cmocka_unit_test(test_hidden_tokens), cmocka_unit_test(test_without_sinks),
-        cmocka_unit_test(test_cut_cell),
+        cmocka_unit_test(test_cut_cell),      cmocka_unit_test(test_grid_at_all_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
