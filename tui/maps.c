@@ -347,11 +347,12 @@ void maps_outdate(struct view *v)
 {
     struct image_view *i = &v->image;
     const struct map *now = view_map(v);
+    const bool pending = i->renews; // of several settings, the first finds the shown map
     const bool again =
         !v->answering && now && kind_of(now) >= 0 && is_current(now) && token_count(v) > 0;
-    if (again) i->outdated = i->requesting ? i->requested : id_of(v, now);
+    if (again && !pending) i->outdated = i->requesting ? i->requested : id_of(v, now);
     maps_forget(v);
-    i->renews = again;
+    i->renews = again || pending;
 }
 
 // --- the grid of heads ---------------------------------------------------------------------------

@@ -87,7 +87,7 @@ static bool settings_differ(const struct view *v)
 // the panel measures show the present settings.
 static void name_settings(struct buf *b, const struct view *v, const struct map *m)
 {
-    if (!v->stale || !maps_steps(m) || !settings_differ(v)) return;
+    if (v->answering || !maps_steps(m) || !settings_differ(v)) return;
     if (results_live(m->name)) buf_puts(b, "(settings of the answer) ");
     if (m->quick) buf_puts(b, "(changed settings) ");
 }

@@ -165,7 +165,7 @@ wait_gone 'zoomed'
 keys F3
 wait_for 'o: view'
 
-# A right click hides the token there, a second one shows it again; x does so for the map's highest value.
+# A right click hides the token there, a second one shows it again; x hides the one of the map's highest value.
 right_click() { tmux send-keys -l "$(printf '\033[<2;%d;%dM\033[<2;%d;%dm' "$1" "$2" "$1" "$2")"; }
 right_click 105 8
 wait_for 'HIDE 1 token'
@@ -173,8 +173,12 @@ right_click 105 8
 wait_gone 'HIDE '
 keys x
 wait_for 'HIDE 1 token'
-keys x
+keys Escape
+wait_gone 'o: view'
+line '/hide off'
 wait_gone 'HIDE '
+keys F3
+wait_for 'o: view'
 
 # A narrow legend does not break its numbers.
 keys Escape

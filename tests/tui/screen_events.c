@@ -364,6 +364,58 @@ static void test_looks(void **state)
     news_queue_free(q);
 }
 
+static void tell_setting(struct news_queue *q, const char *key, const char *value)
+{
+    emit(q, (struct event){ .kind = EVENT_SETTING, .key = key, .value = value, .ok = true });
+}
+
+// A key may change several settings: the map that was shown is measured again, and the legend says
+// under which settings.
+static void test_changed_settings(void **state)
+{
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    const struct sink maps = news_map_sink(q);
+    struct canvas c = { .mono = true };
+    struct buf text = { 0 };
+    struct snapshot *s = xcalloc(1, sizeof *s);
+    s->settings = settings_copy(NULL);
+    s->layers = 4, s->heads = 2;
+    say(q, "What?", (const char *const[]){ "A ", "black ", "cat", NULL });
+    news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
+    tell_map(news_sink(q), "live", 1, 0, 0.5F);
+    take_all(v, q);
+    maps_go(v, 2);
+    check_quiet(v, "/attention --picture 0 --layer 1 --token 2 --head mean");
+    tell_map(maps, "attention", 1, 2, 0.5F);
+    tell_setting(q, "norm.init", "text");
+    tell_setting(q, "norm.align", "on");
+    take_all(v, q);
+    assert_string_equal(view_map(v)->name, "live");
+    v->busy = false;
+    canvas_resize(&c, 12, 60);
+    panel_at(PANEL_image)->draw(v, &c, (struct area){ 0, 0, 60, 12 }, true);
+    check_quiet(v, "/attention --picture 0 --layer 1 --token 2 --head mean");
+    tell_map(maps, "attention", 1, 2, 0.25F);
+    s = xcalloc(1, sizeof *s); // without cached rows, which these settings have dropped
+    s->settings = settings_copy(NULL);
+    settings_set(s->settings, "norm.init", "text", NULL);
+    settings_set(s->settings, "norm.align", "on", NULL);
+    s->layers = 4, s->heads = 2, s->counted = true;
+    news_post(q, NEWS_SNAPSHOT, NULL, s, snapshot_free);
+    take_all(v, q);
+    canvas_release(&c);
+    c = (struct canvas){ .mono = true };
+    canvas_resize(&c, 12, 70);
+    panel_at(PANEL_image)->draw(v, &c, (struct area){ 0, 0, 70, 12 }, true);
+    canvas_write(&c, &text);
+    if (!strstr(text.data, "layer 1 token 2 (changed settings)")) fail_msg("%s", text.data);
+    buf_release(&text);
+    canvas_release(&c);
+    view_free(v);
+    news_queue_free(q);
+}
+
 // Stepping follows the probes' description of maps; words are drawn over their cells.
 static void test_kinds(void **state)
 {
@@ -748,14 +800,23 @@ static void test_cut_cell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_conversation),  cmocka_unit_test(test_reasoning),
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_chosen_map),    cmocka_unit_test(test_all_sizes),
-        cmocka_unit_test(test_crowd),         cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_attached),      cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_hidden_tokens), cmocka_unit_test(test_without_sinks),
-        cmocka_unit_test(test_cut_cell),      cmocka_unit_test(test_grid_at_all_sizes),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_conversation),
+        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_chosen_map),
+        cmocka_unit_test(test_all_sizes),
+        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_attached),
+        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_hidden_tokens),
+        cmocka_unit_test(test_without_sinks),
+        cmocka_unit_test(test_cut_cell),
+        cmocka_unit_test(test_changed_settings),
+        cmocka_unit_test(test_grid_at_all_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
