@@ -109,7 +109,7 @@ static void recurrent_states_are_computed_again(void **state)
 {
     struct golden g;
     struct err err = { 0 };
-    char row[80], value[40];
+    char row[80], value[64];
     ask(&g, "qwen3.5", 3);
     const int64_t last =
         first_visual(&g, row) + engine_conversation(g.engine)->pictures[0].tokens - 1;
