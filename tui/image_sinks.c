@@ -71,7 +71,7 @@ static bool all_corrected(const struct view *v, const struct drawing *d)
 void image_range(const struct view *v, const struct map *m, float *min, float *max)
 {
     struct drawing d = { 0 };
-    struct map copies[TILES_MAX];
+    struct map copies[TILES_MAX] = { 0 };
     *min = m->min;
     *max = m->max;
     image_tiles(v, &v->image, m, &d);
@@ -85,7 +85,7 @@ void image_range(const struct view *v, const struct map *m, float *min, float *m
 bool image_highest(const struct view *v, double *x, double *y)
 {
     struct drawing d = { 0 };
-    struct map copies[TILES_MAX];
+    struct map copies[TILES_MAX] = { 0 };
     float most = -INFINITY;
     image_tiles(v, &v->image, view_map(v), &d);
     const bool corrected = all_corrected(v, &d);
@@ -106,7 +106,7 @@ bool image_highest(const struct view *v, double *x, double *y)
 
 struct area image_show(const struct view *v, struct drawing *d, struct canvas *c, struct area area)
 {
-    struct map copies[TILES_MAX];
+    struct map copies[TILES_MAX] = { 0 };
     if (!all_corrected(v, d)) return drawing_show(d, c, area);
     correct(v, d, copies);
     const struct area place = drawing_show(d, c, area); // copies what the painter needs
@@ -117,7 +117,7 @@ struct area image_show(const struct view *v, struct drawing *d, struct canvas *c
 void image_sinks_draw(const struct view *v, struct canvas *c, struct area line, const struct map *m)
 {
     struct drawing d = { 0 };
-    struct map copies[TILES_MAX];
+    struct map copies[TILES_MAX] = { 0 };
     image_tiles(v, &v->image, m, &d);
     if (!maps_has_sinks(m)) {
         canvas_text(c, line, 0, 0, STYLE_DIM, "this kind of map has no sinks to leave out");

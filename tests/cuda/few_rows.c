@@ -328,8 +328,9 @@ static void check_ring_add(enum dtype dtype, int64_t n, int64_t k)
     struct pair h[] = { pair_noise(2, n, 5, 0, 3), pair_noise(2, n, 5, 0, 3) };
     for (int ring = 0; ring < 2; ring++) {
         switch_ring(ring);
+        const struct fused_linear linear = { .w = &w.on[1] };
         DONE(gpu->fused->add(&(struct fused_add){
-            .y = &h[ring].on[1], .h = &h[ring].on[1], .x = &x.on[1], .w = { .w = &w.on[1] } }));
+            .y = &h[ring].on[1], .h = &h[ring].on[1], .x = &x.on[1], .w = linear }));
     }
     pair_same("sum by the ring", &h[1].on[1], &h[0].on[1]);
     pairs_release();
