@@ -236,6 +236,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
             status = shell_line(shell, line, err);
     } else if (!strcmp(name, "/set") || !strcmp(name, "/reset") || !strcmp(name, "/preset")) {
         // The line may need output of an earlier line of the plan; then it fails here.
+        c->partly |= paper_plan_contains(c->plan, w.list[w.count - 1]);
         if (shell_line(shell, line, err) < 0 && !c->partly) status = -1;
     } else if (!strcmp(name, "/train") && w.count > 2) {
         status = cost_training(c, w.list[1], w.list[2], 1, err);

@@ -8,14 +8,40 @@
 #include "core/methods/method.h"
 #include "core/probes/taps.h"
 #include "core/settings/changes.h"
+#include "core/train/run_folder.h"
 #include "sessions/records.h"
 
+// Adds the settings of training from the record of a run. Any other setting in the record is
+// ignored: the folder may come from someone else.
+static int add_run(const char *folder, struct preset_values *v, struct err *err)
+{
+    static const char training[] = "train.";
+    cJSON *record = run_folder_read(folder, err);
+    if (!record) return err_in(err, "the settings of a training run");
+    const size_t before = v->count;
+    const cJSON *one;
+    cJSON_ArrayForEach(one, json_get(record, "settings"))
+    {
+        if (cJSON_IsString(one) && !strncmp(one->string, training, strlen(training)))
+            preset_add(v, one->string, one->valuestring);
+    }
+    cJSON_Delete(record);
+    if (v->count > before) return 0;
+    return err_set(err,
+                   "'%s/training.json' has no settings of training: name the folder of one run "
+                   "(that of a sweep's best run is SWEEP/best)",
+                   folder);
+}
+
+// Adds the values of a built-in or saved preset, or of a training run if `name` has a slash, which
+// names of presets never have.
 static int preset_named(const struct shell *shell, const char *name, struct preset_values *v,
                         struct err *err)
 {
     const struct preset *p = preset_find(name);
     v->settings = engine_settings(shell->engine);
     if (p) return preset_read(v, p, engine_model(shell->engine), err);
+    if (strchr(name, '/')) return add_run(name, v, err);
     if (!shell->store) return err_set(err, "no preset '%s' (/preset list)", name);
     struct preset_values own = { 0 };
     const int status = store_preset_read(shell->store, name, &own, err);
@@ -196,8 +222,8 @@ static int delete (struct shell *shell, int argc, char **argv, struct err *err)
 
 static const struct command_action actions[] = {
     { "list", NULL, "lists all presets; the default action", 0, 0, .run = list },
-    { "show", "NAME", "lists the values of a preset", 1, 1, .run = show },
-    { "load", "NAME", "sets all values, or none if one is invalid", 1, 1, .run = load },
+    { "show", "NAME|RUN", "lists the values of a preset or a training run", 1, 1, .run = show },
+    { "load", "NAME|RUN", "sets all values, or none if one is invalid", 1, 1, .run = load },
     { "save", "NAME [KEY...]",
       "saves the settings of methods and recipes, and all other non-default settings; with KEY, "
       "only the settings that KEY names or matches, such as prune.*",
@@ -210,7 +236,7 @@ static const struct command_action actions[] = {
 const struct command command_preset = {
     .name = "preset",
     .alias = "presets",
-    .usage = "/preset [list | show NAME | load NAME | save NAME [KEY...] | delete NAME]",
+    .usage = "/preset [list | show NAME|RUN | load NAME|RUN | save NAME [KEY...] | delete NAME]",
     .help = "Loads, saves, lists and deletes presets, including the papers' recipes.",
     .details =
         "A recipe sets its values (/preset list) after resetting every setting that any recipe "
@@ -224,7 +250,12 @@ const struct command command_preset = {
         "layers for LLaVA-1.5-7B, Qwen2.5-VL-7B and InternVL3-8B; for other models 1/8, 3/8 and "
         "5/8 of the depth, and auto for {ffn}. If phases.calibration is set "
         "(/calibrate phases), the first three are its layers. In /compare, write @NAME for a "
-        "preset.",
+        "preset.\n"
+        "\n"
+        "RUN is the folder of a training run, with a slash: its settings train.* are loaded, for "
+        "instance to train again with a sweep's best value and another seed:\n"
+        "    /preset load runs/rates/best\n"
+        "    /set train.seed 2",
     .live = "load",
     .complete = COMPLETE_PRESET,
     .actions = actions,

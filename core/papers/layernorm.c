@@ -390,19 +390,25 @@ static const struct paper_column tuned_sets[] = {
     { 0 },
 };
 
-// Trains the weights of train.method METHOD with one seed at each of its own rates.
-#define TUNE(base, data, seed, name, method, rs, rates)                                    \
-    "/load " base "\n/set train.method " method "\n/set train.lora.rs " rs                 \
-    "\n/set train.seed " seed "\n/sweep train.lr " rates " " data " ${OUT}/" name "-" seed \
-    " --resume\n/wait\n"
-#define TUNE_ALL(base, data, seed)                                            \
-    TUNE(base, data, seed, "full", "full", "off", "4e-4,1e-4,3e-5")           \
-    TUNE(base, data, seed, "lora", "lora", "off", "1e-3,4e-4,1e-4")           \
-    TUNE(base, data, seed, "rslora", "lora", "on", "4e-4,1e-4,3e-5")          \
-    TUNE(base, data, seed, "layernorm", "layernorm", "off", "4e-3,2e-3,5e-4") \
-    TUNE(base, data, seed, "layernorm-simple", "layernorm-simple", "off", "2e-2,6e-3,2e-3")
-#define TUNE_SEEDS(base, data) \
-    TUNE_ALL(base, data, "1") TUNE_ALL(base, data, "2") TUNE_ALL(base, data, "3")
+// Trains the weights of train.method METHOD with seed 1 at each of its own rates, then with seeds 2
+// and 3 at the rate that the sweep has chosen.
+#define TUNE(base, data, name, method, rs, rates)                                                 \
+    "/load " base "\n/set train.method " method "\n/set train.lora.rs " rs                        \
+    "\n/set train.seed 1\n/sweep train.lr " rates " " data " ${OUT}/" name "-1 --resume\n/wait\n" \
+    "/preset load ${OUT}/" name "-1/best\n" TUNE_SEED(data, name, "2") TUNE_SEED(data, name, "3")
+#define TUNE_SEED(data, name, seed) \
+    "/set train.seed " seed "\n/train " data " ${OUT}/" name "-" seed " --resume\n/wait\n"
+#define TUNE_ALL(base, data)                                            \
+    TUNE(base, data, "full", "full", "off", "4e-4,1e-4,3e-5")           \
+    TUNE(base, data, "lora", "lora", "off", "1e-3,4e-4,1e-4")           \
+    TUNE(base, data, "rslora", "lora", "on", "4e-4,1e-4,3e-5")          \
+    TUNE(base, data, "layernorm", "layernorm", "off", "4e-3,2e-3,5e-4") \
+    TUNE(base, data, "layernorm-simple", "layernorm-simple", "off", "2e-2,6e-3,2e-3")
+// Rows of the same name are repetitions.
+#define TUNED(row, kind, name)                           \
+    "row " row ": off " kind "=${OUT}/" name "-1/best\n" \
+    "row " row ": off " kind "=${OUT}/" name "-2\n"      \
+    "row " row ": off " kind "=${OUT}/" name "-3\n"
 
 static const struct paper_claim tuned_claims[] = {
     { .text = "LayerNorm tuning learns at its own rates",
@@ -557,34 +563,32 @@ static const struct paper_table tables[] = {
       .title = "norm tuning at its own learning rates beside LoRA, rsLoRA and full tuning, three "
                "seeds",
       .needs = "--small, or --model: a vision-language model, --data TRAIN.json,CHOOSE.json (the "
-               "loss on the second file chooses the rates), --sets with VQAv2, POPE, COCO (45 "
+               "loss on the second file chooses the rates), --sets with VQAv2, POPE, COCO (25 "
                "training runs)",
       .columns = tuned_sets,
       .published = "",
       .plan =
           "/reset all\n${READING}/preset load layernorm-2\n/set train.validation ${DATA2}\n/set "
-          "train.score loss\n" TUNE_SEEDS("${MODEL}", "${DATA1}") CHOSEN "/load ${MODEL}\n",
+          "train.score loss\n" TUNE_ALL("${MODEL}", "${DATA1}") CHOSEN "/load ${MODEL}\n",
       .demo = PAPER_SMALL_WORLD
       "/load ${MODEL}\n/adapter merge ${OUT}/start --once\n/adapter unload\n"
       "/set train.validation ${OUT}/choose-lessons/lessons.json\n"
       "/set train.score loss\n"
       "/set train.eval_every ${STEPS}\n"
-      "/set train.steps ${STEPS}\n" TUNE_SEEDS("${OUT}/start", "${OUT}/train/lessons.json") CHOSEN
+      "/set train.steps ${STEPS}\n" TUNE_ALL("${OUT}/start", "${OUT}/train/lessons.json") CHOSEN
       "/load ${OUT}/start\n",
-      .rows = "row Start: off model=${BASE}\n"
-              "row Finetune: off model=${OUT}/full-{seed}/best\n"
-              "row LoRA: off adapter=${OUT}/lora-{seed}/best\n"
-              "row rsLoRA: off adapter=${OUT}/rslora-{seed}/best\n"
-              "row LayerNorm: off adapter=${OUT}/layernorm-{seed}/best\n"
-              "row LayerNorm-simp.: off adapter=${OUT}/layernorm-simple-{seed}/best\n"
-              "seeds 1 2 3\n",
+      .rows = "row Start: off model=${BASE}\n" TUNED("Finetune", "model", "full")
+          TUNED("LoRA", "adapter", "lora") TUNED("rsLoRA", "adapter", "rslora")
+              TUNED("LayerNorm", "adapter", "layernorm")
+                  TUNED("LayerNorm-simp.", "adapter", "layernorm-simple"),
       .claims = tuned_claims,
       .small = true,
       .note =
           "The paper has no such table. Norm tuning needs rates of its own, often ten times "
           "those of LoRA: at a default rate for all methods, PEFT's public comparison of "
           "methods, on text alone, gives it a score of 0.000. Here the loss on held-out samples "
-          "chooses one of three rates for each method and seed." },
+          "chooses one of three rates for each method with seed 1; seeds 2 and 3 train at that "
+          "rate only, so the intervals do not contain the choice of the rate." },
     { 0 },
 };
 

@@ -98,10 +98,13 @@ same "the plans of the readings" "$(cd "$work/dry11" && find . -name plan.vlmsh 
 same "the reading's setting comes last" "$(grep -h -A1 '^/set ira.prior local$' "$work/dry11/reading-kl/ira-figure5/plan.vlmsh" | grep -c '^/set ira.prior local-printed$')" 2
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
 check_has "no model" 'select(.event=="error").message' "$work/none"
-# With three seeds, the rows are counted for each seed.
+# One seed chooses each method's rate; the other two train at that rate, which the plan takes from the sweep's best run.
 lines "/paper layernorm tuned --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --out $work/dry9 --dry"
-same "five methods, three rates, three seeds" "$(costs)" "$(for s in 1 2 3; do printf '%s-'$s' 24 ' full lora rslora layernorm layernorm-simple; done)scores 32"
-grep -q '^/sweep train.lr 4e-4,1e-4,3e-5 .*/rslora-3 --resume$' "$work/dry9/layernorm-tuned/plan.vlmsh" || fail "the plan of seed 3 lacks its sweep"
+same "five methods: three rates, then two seeds" "$(costs)" \
+    "$(for m in full lora rslora layernorm layernorm-simple; do printf '%s 24 %s 8 %s 8 ' $m-1 $m-2 $m-3; done)scores 32"
+same "at the chosen rate" "$(sed -n '/rslora-1 --resume$/,/rslora-3/p' "$work/dry9/layernorm-tuned/plan.vlmsh" | grep -v wait | sed "s|$work/||g" | paste -sd' ' | cut -d' ' -f6-)" \
+    "--resume /preset load dry9/rslora-1/best /set train.seed 2 /train sets/own.json dry9/rslora-2 --resume \
+/set train.seed 3 /train sets/own.json dry9/rslora-3 --resume"
 lines "/paper norm-alignment text-gain --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --limit 1 --out $work/dry10 --dry"
 same "two stages, without and with alignment, three seeds" "$(costs)" "$(for s in 1 2 3; do printf 'gain-%s 4 ' off-$s-1 off-$s-2 on-$s-1 on-$s-2; done)scores 28"
 

@@ -50,6 +50,16 @@ for v in 1e-2 1e-4 1e-6; do
 done
 best=$(jq -r 'select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="best run")[1]' "$work/events" | tail -1)
 same "a link to the best run" "$(readlink "$work/whole/best")" "$(basename "$best")"
+# The best run's settings of training are loaded as a preset, for another seed; no others, and none from a record of a sweep.
+jq '.settings["job.command"] = "touch" | .settings["prune.keep"] = "0.5"' "$work/whole/best/training.json" >"$work/record"
+mkdir "$work/foreign" && cp "$work/record" "$work/foreign/training.json"
+lines "/load $llava" "/preset load $work/foreign" '/set train.seed 9' '/get train.lr' '/set' "/preset show $work/foreign" \
+    "/preset load $work/whole" "/preset load $work/nowhere"
+same "the best value" "$(jq -r 'select(.event=="setting" and .key=="train.lr").value' "$work/events" | sort -u)" \
+    "$(jq -r '.best' "$work/whole/training.json")"
+same "settings of training only" "$(jq -r 'select(.event=="setting").key' "$work/events" | grep -vc '^train\.')" 0
+check_has "a sweep" 'select(.event=="error").message' "'$work/whole/training.json' has no settings of training: name the folder of one run"
+check_has "no folder" 'select(.event=="error").message' "cannot open '$work/nowhere/training.json'"
 # Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
 # Values are compared by their numbers, not by their spelling.
 mkdir "$work/v"
