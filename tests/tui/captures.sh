@@ -48,7 +48,9 @@ begin() { # COLUMNS LINES [VAR=VALUE]
     wait_for '^vlmsh> *$'
 }
 
-for look in colour mono; do
+looks="colour mono"
+[[ $VLMSH != */san/* ]] || looks=colour # the same code draws both
+for look in $looks; do
     variable=
     [ $look = colour ] || variable=NO_COLOR=1
     begin 80 24 $variable
