@@ -57,8 +57,8 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
     if (settings_integer(s, "job.ranks") == 1) return 0;
     if (k->in_ranks && job_splits_layers(s) && !k->in_layers)
         return err_set(err,
-                       "a job of kind '%s' can only divide its samples among ranks, not its "
-                       "layers: /set job.split data",
+                       "a job of kind '%s' can only divide its samples among ranks, not the "
+                       "model's layers: /set job.split data",
                        k->name);
     if (k->in_ranks) return queued ? 0 : job_ranks_check(err);
     return err_set(err, "a job of kind '%s' runs in one process: /set job.ranks 1", k->name);
@@ -75,7 +75,7 @@ static int add_job(struct shell *shell, const struct job_kind *k, int argc, char
     const bool queued = where->script || where->submit;
     int status = 0;
     for (int i = 0; i < argc && status == 0; i++)
-        if (!*argv[i]) // usually from a variable without a value
+        if (!*argv[i]) // usually an empty shell variable
             status = err_set(err, "argument %d of /%s is empty: it must be a file, folder or value",
                              i + 1, k->name);
     if (status == 0 && where->ranks)
@@ -266,7 +266,7 @@ int jobs_about(const struct shell *shell, const char *path, int64_t **ids, size_
 
 // Returns whether the job recorded results or metrics. A job that resumed an already finished run
 // recorded none.
-static bool was_reported(const struct shell *shell, int64_t id)
+static bool has_results(const struct shell *shell, int64_t id)
 {
     struct job_result *results = NULL;
     struct names series = { 0 };
@@ -290,7 +290,7 @@ int job_named(const struct shell *shell, const char *text, int64_t *id, struct e
         return err_set(err, "'%s' is not a job number, and no job uses this path (/jobs)", text);
     }
     size_t newest = count;
-    while (newest && !was_reported(shell, ids[newest - 1])) newest--;
+    while (newest && !has_results(shell, ids[newest - 1])) newest--;
     *id = ids[newest ? newest - 1 : count - 1];
     free(ids);
     return 0;

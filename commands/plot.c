@@ -19,7 +19,7 @@ struct plot {
     const struct plot_options *o;
     struct named {
         int64_t id;
-        char *label; // the job's number, or the name of its output folder
+        char *label; // the job's number, or the last component of a path among its arguments
     } * jobs;
     size_t job_count, label_count;
     const char *series[PLOT_WORDS]; // names or patterns
@@ -89,8 +89,8 @@ static const struct option_row options[] = {
     { "--csv", "FILE",
       "writes the series of jobs as a table; with --mean, the means and their intervals",
       OPTION_TEXT, AT(csv), .check = file_out_check },
-    { "--by", "COLUMN[,COLUMN]", "draws a line or bar for each value in these CSV columns",
-      .take = take_by },
+    { "--by", "COLUMN[,COLUMN]",
+      "draws a line or bar for each combination of values in these CSV columns", .take = take_by },
     { "--where", "COLUMN=VALUE[|VALUE]", "only the rows with one of these values; may be repeated",
       .take = take_where },
     { "--interval", "LOW,HIGH",
@@ -244,8 +244,8 @@ static int check_points(const struct shell *shell, const struct plot_axes *axes,
     size_t lost;
     const size_t shown = plot_count(axes, lines, count, &lost);
     if (!shown && lost)
-        return err_set(err, "nothing to draw: no value is above 0, and a logarithmic axis shows "
-                            "only those; plot without --log");
+        return err_set(err, "nothing to draw: a logarithmic axis shows only values above 0, and "
+                            "all are 0 or below; plot without --log");
     if (!shown) return err_set(err, "nothing to draw: no point has finite numbers");
     if (lost)
         sinks_notice(shell->sinks,
@@ -281,8 +281,8 @@ static bool one_series(const struct plot *p)
     return true;
 }
 
-// Folder names suffice if all lines show the same series. With --mean, all values of a sweep
-// ("loss@train.seed=1") have one name.
+// Folder names suffice if all lines show the same series. With --mean, the curves of all values
+// of a sweep ("loss@train.seed=1") get the same name.
 static char *line_name(const struct plot *p, const struct drawn *d)
 {
     const char *value = p->o->mean ? strrchr(d->series, '@') : NULL;
@@ -374,7 +374,7 @@ static int write_means(const struct plot *p, struct err *err)
     return status;
 }
 
-// Without a named series, a plot shows the loss and a CSV file has all series.
+// Without a named series, a figure shows the loss; a CSV file without a figure has all series.
 static int choose_series(const struct shell *shell, struct plot *p, struct err *err)
 {
     if (p->o->csv && !p->o->figure) {
@@ -459,7 +459,7 @@ const struct command command_plot = {
                "/plot 3 --figure loss.png   writes a figure; default series: loss\n"
                "/plot 3 loss lr       plots two series\n"
                "/plot 3 4 loss        compares two jobs\n"
-               "/plot runs/ln loss    plots all runs that wrote to this folder, joined in order\n"
+               "/plot runs/ln loss    plots all jobs that name this folder, joined in order\n"
                "/plot 3 norm.*.mean --csv FILE   writes all matching series as a table\n"
                "/plot keep.csv keep score --by method    draws one line per method\n"
                "If column X of a CSV file holds text, draws a bar chart.",

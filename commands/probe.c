@@ -38,7 +38,7 @@ struct measurement {
     struct score_plan rows; // the conditions
     double box[4];
     struct image mask_image;
-    struct buf names; // the words of a probe with `words`
+    struct buf names; // positional words of the probe
 };
 
 // --- a film of the last answer: a frame for each of its tokens -----------------------------------
@@ -86,7 +86,8 @@ static int add_token(const struct shell *shell, const struct results *r, size_t 
     return status;
 }
 
-// Measures all tokens and adds their maps to the film, which borrows them from *r.
+// Measures all tokens and adds the maps of the first `count` to the film, which borrows them from
+// *r.
 static int add_tokens(const struct shell *shell, const struct measure_request *request,
                       size_t count, struct film *film, struct results *r, struct err *err)
 {
@@ -263,12 +264,13 @@ static const struct option_row rows[] = {
       AT(request.options.window), 1, 100000 },
     { "--window", "SIDE", "side of the occluded square of visual tokens (default 1)", OPTION_INT,
       AT(request.options.window), 1, 100000 },
-    { "--by", "KIND,...", "kinds of attribution, or all", OPTION_TEXT, AT(request.options.by) },
+    { "--by", "KIND,...", "kinds of attribution, or all (default)", OPTION_TEXT,
+      AT(request.options.by) },
     { "--steps", "N", "maximum number of points on the path of integrated gradients (default 33)",
       OPTION_INT, AT(request.options.steps), 3, 1000 },
     { "--others", "DIR",
       "also measures up to 8 pictures of this folder in place of the picture, and subtracts their "
-      "mean map; /faithful also exchanges regions with them",
+      "mean map from the picture's; /faithful also exchanges regions with them",
       OPTION_TEXT, AT(request.options.others) },
     { "--samples", "N", "number of answers to sample (default 5)", OPTION_INT,
       AT(request.options.samples), 1, 1000 },
@@ -291,7 +293,8 @@ static const struct option_row rows[] = {
       "replaces outputs with outputs of other visual or text positions, drawn with a fixed seed",
       OPTION_FLAG, AT(request.options.resample) },
     { "--tuned", NULL,
-      "first maps each layer's output to the last layer's, by lens.calibration (/calibrate lens)",
+      "first maps each layer's output to the last layer's, by the tuned lens in lens.calibration "
+      "(/calibrate lens)",
       OPTION_FLAG, AT(request.options.tuned) },
     { "--nearest", NULL,
       "shows for each visual token the word of the conversation with the most similar state in the "
@@ -299,7 +302,7 @@ static const struct option_row rows[] = {
       OPTION_FLAG, AT(request.options.nearest) },
     { "--corpus", "FILE",
       "with --nearest: the most similar token of a text file with one text per line, read by the "
-      "model without the methods of the settings",
+      "model with every method off",
       OPTION_TEXT, AT(request.options.corpus) },
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
@@ -318,7 +321,7 @@ static const struct option_row rows[] = {
       .take = take_token },
     { "--picture", "I", "picture to measure, counted from 0", OPTION_INT,
       AT(request.options.picture), 0, 100000 },
-    { "--threshold", "X", "attention above which a layer counts (default 0.15)", OPTION_REAL,
+    { "--threshold", "X", "attention above which a layer has a sink (default 0.15)", OPTION_REAL,
       AT(request.options.threshold), 0, 1 },
     { "--dims", "K,K",
       "sink dimensions (default: those in sinks.calibration, or else the two largest of the first "
@@ -326,7 +329,7 @@ static const struct option_row rows[] = {
       .take = take_dims },
     { "--box", "LEFT,TOP,WIDTH,HEIGHT", "box of the object, in pixels of the picture",
       .take = take_box },
-    { "--mask", "FILE", "picture that is bright where the object is", OPTION_TEXT, AT(mask) },
+    { "--mask", "FILE", "mask: an image that is bright on the object", OPTION_TEXT, AT(mask) },
     { "--data", "FILE",
       "measures the samples of a data set instead of the conversation and shows means, with "
       "standard deviations in tables NAME.std",
@@ -337,9 +340,8 @@ static const struct option_row rows[] = {
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
-      "annotations of the conversation's pictures or, with --data, of the data set's, as in the "
-      "objects.jsonl of /scenes, COCO's "
-      "instances or RefCOCO's rows as JSON",
+      "annotations of the conversation's pictures or, with --data, of the data set's, in the "
+      "format of objects.jsonl (/scenes), of COCO's instances or of RefCOCO's rows as JSON",
       OPTION_TEXT, AT(request.objects) },
     { "--boxes", NULL, "with --objects: uses the boxes of objects even if they have masks",
       OPTION_FLAG, AT(request.boxes) },
@@ -405,7 +407,7 @@ static int read_conditions(const struct shell *shell, struct measurement *w, str
             status = add_word(shell, &b, word, err);
         if (!bar && !last && !folders) continue;
         if (!b.length || (bar && last))
-            status = err_set(err, "a condition is empty: write now for the settings as they are");
+            status = err_set(err, "a condition is empty: write 'now' for the settings as they are");
         if (b.length) texts[count++] = buf_take(&b);
     }
     if (status == 0 && w->several)
@@ -417,7 +419,7 @@ static int read_conditions(const struct shell *shell, struct measurement *w, str
     return status;
 }
 
-// Returns 0 if the outputs may be written; a refusal after the measurement would lose it.
+// Returns 0 if the outputs may be written; a refusal after the measurement would lose its results.
 static int check_outputs(const struct measurement *w, struct err *err)
 {
     const struct probe *probe = w->request.probe;
@@ -634,7 +636,7 @@ static bool names_option(const char *usage, const struct option_row *option)
 }
 
 // Returns the positional argument, the options that the probe's usage names, and its former
-// options. The list lives as long as the table of commands and is never freed.
+// options. The list is never freed, as the table of commands.
 static const struct option_row *options_of(const struct probe *probe)
 {
     static const char former[] = "--png"; // of all probes

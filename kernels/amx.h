@@ -1,4 +1,4 @@
-// kernels/amx.h -- Intel's AMX tiles: products of [16,32] and [32,16] bf16 elements.
+// kernels/amx.h -- Intel's AMX tiles: products of [16,32] and [32,16] bf16 matrices.
 //
 // There are eight tile registers, each 16 rows of 64 bytes. One instruction computes c += a b with
 // f32 sums:
@@ -93,8 +93,8 @@ VEC_INLINE int64_t at_most(int64_t n, int64_t most)
 }
 
 // Returns how many groups of about equal size to split `count` items into, with at most `most`
-// items each: `count`, or a multiple of the number of threads, because otherwise one thread would
-// compute the last group while others wait.
+// items each. The number is a multiple of the number of threads, because otherwise one thread would
+// compute the last group while others wait; with few items, it is `count`.
 static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t most,
                                                          int64_t threads)
 {

@@ -6,8 +6,8 @@
 // A fused form computes the same as a sequence of ops; only the order of sums differs, and with
 // MATMUL_BF16, intermediate results between two products may be rounded to bf16 or f16, like
 // operands (kernels/backend.h). FUSED_NOT: the form does not support this shape, dtype or mode, and
-// has not changed the tensors that it would add to; use the ops, which overwrite partial results.
-// If a form accepts a call with bf16 weights, its backward form accepts the matching call.
+// has not changed the tensors that it would add to; use the ops, which overwrite its partial
+// results. If a form accepts a call with bf16 weights, its backward form accepts the matching call.
 // In a call with few rows (few_rows of kernels/backend.h), each row has the same bits as in a call
 // of its own. The caller has checked shapes, as for ops.h. Letters as in ops.h.
 #ifndef KERNELS_FUSED_H
@@ -119,7 +119,7 @@ struct fused_gated {
 
 // A mixture of experts for few rows; the device chooses the experts. h += shared(x) + the sum over
 // a row's experts e of weight[e] e(x), x = rmsnorm(h). An expert's score is sigmoid(x router^T) +
-// bias. A row gets the `count` experts with the best scores in its groups_per_token best groups,
+// bias. A row gets the `count` experts with the highest scores in its groups_per_token best groups,
 // which are ranked by the sum of a group's two best scores; the weights are those of the op
 // expert_weights. Without biases, the scores are the logits, and the weights are scale times their
 // softmax: over all experts, or with `normalise` over the chosen ones.

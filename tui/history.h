@@ -5,7 +5,7 @@
 //   history_keep(h, "What is this?");            // list and file
 //
 // The file is private (mode 0600). Each entry is appended by one write, so that several shells may
-// share it. Reading drops duplicates, and rewrites a file that has become too long. A newline
+// share the file. Reading drops duplicates, and rewrites a file that has become too long. A newline
 // within an entry is written as \n, a backslash as \\.
 #ifndef TUI_HISTORY_H
 #define TUI_HISTORY_H
@@ -18,7 +18,7 @@ void history_close(struct history *h);
 // than 4096 bytes.
 void history_keep(struct history *h, const char *entry);
 
-// Returns an entry of readline's list, 0: the newest; NULL: there are no more.
+// Returns entry `index` of readline's list (0: the newest), or NULL past the oldest.
 const char *history_recent(int index);
 
 #endif

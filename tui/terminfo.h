@@ -10,12 +10,12 @@
 
 #include "core/base/mem.h"
 
-enum terminfo_string {
+enum terminfo_string { // comments: parameters
     TERMINFO_CLEAR,
     TERMINFO_PLACE, // line, column
     TERMINFO_PLAIN,
-    TERMINFO_INK,   // number of a colour
-    TERMINFO_PAPER, // the same
+    TERMINFO_INK,   // foreground: number of a colour
+    TERMINFO_PAPER, // background: the same
     TERMINFO_BOLD,
     TERMINFO_DIM,
     TERMINFO_REVERSE,

@@ -17,16 +17,16 @@ struct tally {
 };
 
 void tally_add(struct tally *t, double x);
-void tally_merge(struct tally *t, const struct tally *other); // merges another tally
-double tally_mean(const struct tally *t);                     // NaN if empty
-double tally_std(const struct tally *t);                      // of the population; NaN if empty
+void tally_merge(struct tally *t, const struct tally *other);
+double tally_mean(const struct tally *t); // NaN if empty
+double tally_std(const struct tally *t);  // of the population; NaN if empty
 // The 95% interval of the mean of independent numbers by Student's t; NaN for fewer than two.
 void tally_interval(const struct tally *t, double *low, double *high);
 extern const double normal_quantile; // 97.5% of the standard normal distribution lies below it
 // The 95% interval of a share among n independent cases (Wilson 1927), with an end of exactly 0 or
-// 1 if the share is 0 or 1. NaN for no case.
+// 1 if the share is 0 or 1. NaN if n is 0.
 void share_interval(double share, double n, double *low, double *high);
-// Returns the two-sided p-value of Student's t with that many degrees of freedom.
+// Returns the two-sided p-value of Student's t with `freedom` degrees of freedom.
 double student_p(double t, double freedom);
 
 #endif

@@ -51,11 +51,11 @@ void plot_smooth(double *y, size_t count, size_t window)
     if (!count) return;
     double *from = xreallocarray(NULL, count, sizeof *from);
     memcpy(from, y, count * sizeof *from);
-    const size_t reach = window / 2;
+    const size_t before = window / 2, after = (window - 1) / 2;
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
         size_t n = 0;
-        for (size_t k = i > reach ? i - reach : 0; k <= i + reach && k < count; k++)
+        for (size_t k = i > before ? i - before : 0; k <= i + after && k < count; k++)
             if (isfinite(from[k])) {
                 sum += from[k];
                 n++;

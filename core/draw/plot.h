@@ -51,7 +51,8 @@ size_t plot_count(const struct plot_axes *axes, const struct plot_line *lines, s
 // Sorts a line by x, and replaces points with the same x with their mean and its 95% interval
 // (allocates low and high). Leaves out points that are not finite.
 void plot_mean(struct plot_line *line);
-// Replaces each value with the mean of the values at most window / 2 indices away; skips gaps.
+// Replaces each value with the mean of `window` values around it, one more before it than after it
+// if `window` is even; skips gaps, and values beyond the ends.
 void plot_smooth(double *y, size_t count, size_t window);
 
 // A line's points binned by columns, for a line with ascending x and more points than the columns

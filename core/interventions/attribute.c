@@ -189,7 +189,7 @@ static int attribute_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
-#define X(name, layer, help)                                                             \
+#define X(name, layer)                                                                   \
     { "attribute." #name, "attribution (" #name ")", .map = true, .on_request = true },  \
         { "attribute.corrected." #name, "share of the map minus that of other pictures", \
           .map = true, .on_request = true },                                             \

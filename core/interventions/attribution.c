@@ -13,7 +13,7 @@
 
 enum { OTHERS = 8 }; // number of other pictures measured, at most
 
-#define X(name, layer, help) [ATTRIBUTION_##name] = { #name, help, attribute_##name, layer },
+#define X(name, layer) [ATTRIBUTION_##name] = { #name, attribute_##name, layer },
 const struct attribution_kind attribution_kinds[ATTRIBUTION_COUNT] = { ATTRIBUTIONS(X) };
 #undef X
 

@@ -21,20 +21,18 @@ struct passing;
 struct probe_env;
 struct results;
 
-// The kinds, in display order. X(name, whether --layer chooses the layer to read, help).
-#define ATTRIBUTIONS(X)                                                                    \
-    X(gradient, true, "gradient x input: each row times the gradient with respect to it")  \
-    X(integrated, true,                                                                    \
-      "integrated gradients from a baseline; they sum to the difference from it")          \
-    X(gradcam, true, "Grad-CAM: the rows of one layer, weighted by their mean gradient")   \
-    X(occlusion, true, "drop in log-probability when the baseline replaces the row")       \
-    X(attention, true, "attention of the answer, mean over heads and layers")              \
-    X(contribution, true, "attention contribution to the answer (CAPA), mean over layers") \
-    X(rollout, false, "attention rollout: attention multiplied over all layers")           \
-    X(direct, false,                                                                       \
-      "direct logit attribution: contributions of heads from the row to the answer's logits")
+// The kinds, in display order. X(name, whether --layer chooses the layer to read).
+#define ATTRIBUTIONS(X)                                                                       \
+    X(gradient, true)     /* gradient x input */                                              \
+    X(integrated, true)   /* integrated gradients from a baseline */                          \
+    X(gradcam, true)      /* the rows of one layer, weighted by their mean gradient */        \
+    X(occlusion, true)    /* drop in log-probability when the baseline replaces the row */    \
+    X(attention, true)    /* attention of the answer, mean over heads and layers */           \
+    X(contribution, true) /* attention contribution to the answer (CAPA), mean over layers */ \
+    X(rollout, false)     /* attention multiplied over all layers */                          \
+    X(direct, false)      /* contributions of heads from the row to the answer's logits */
 
-#define X(name, layer, help) ATTRIBUTION_##name,
+#define X(name, layer) ATTRIBUTION_##name,
 enum { ATTRIBUTIONS(X) ATTRIBUTION_COUNT };
 #undef X
 
@@ -44,7 +42,7 @@ struct direct_parts {
     double embedding;        // of h[0]
     double *attention, *ffn; // [L] of the sublayers
     double *rest;            // [L] of additions after the FFN (DeepStack, layer inputs, methods)
-    double *heads;           // [L,H] of the heads; their sum lacks only the bias of `attention`
+    double *heads;           // [L,H] of the heads; they sum to `attention` minus its bias
     bool *reached;           // [L] layers whose heads were read
 };
 
@@ -69,7 +67,7 @@ struct attributing {
 };
 
 struct attribution_kind {
-    const char *name, *help;
+    const char *name;
     // Sets to->rows [N] at w->at, and to->should.
     int (*run)(struct attributing *w, struct passing *p, struct attribution *to, struct err *err);
     bool layer; // --layer chooses the layer whose input or attention it reads; false: reads all
@@ -92,13 +90,13 @@ int attributing_others(struct attributing *w, struct passing *p, const char *fol
 // where `rows` is NaN.
 void attributing_correct(const struct attributing *w, int kind, double *to);
 void attributing_close(struct attributing *w);
-// Notes what the chosen kinds do not cover; `embeddings`: the caller also replaced rows of h[0].
+// Adds notes on --layer and DeepStack; `embeddings`: the caller also replaced rows of h[0].
 void attributing_note(const struct attributing *w, bool embeddings, struct results *r);
 
 // Copies [N] rows to a map [S] over the visual tokens.
 void attributing_map(const struct attributing *w, const double *rows, float *map);
 
-// Functions of the kinds; each is in a file of its group.
+// Functions of the kinds, in attribution_*.c.
 int attribute_gradient(struct attributing *w, struct passing *p, struct attribution *to,
                        struct err *err);
 int attribute_integrated(struct attributing *w, struct passing *p, struct attribution *to,

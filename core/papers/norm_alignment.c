@@ -1,4 +1,4 @@
-// core/papers/norm_alignment.c -- The Unseen Bias: norm alignment.
+// core/papers/norm_alignment.c -- tables and figures of The Unseen Bias (norm alignment).
 #include "core/papers/paper.h"
 
 // --- table 1 -------------------------------------------------------------------------------------
@@ -24,7 +24,7 @@ static const char norms[] = "|CLIP-ViT-large-patch14|29.30\n"
         NORM("this model, text", "text embedding table*", data)
 
 static const struct paper_claim norm_claims[] = {
-    { .text = "the encoder's outputs are larger than text embeddings",
+    { .text = "the encoder's outputs have larger norms than text embeddings",
       .from = "this model, text",
       .to = "this model, encoder",
       .column = "norm" },
@@ -114,11 +114,11 @@ static const struct paper_claim aligned_claims[] = {
       .to = "L2 norm, w/ Norm, first third",
       .column = "visual",
       .less = true },
-    { .text = "without alignment, visual tokens rotate less than text",
+    { .text = "without alignment, visual tokens change direction less than text",
       .to = "cosine, w/o Norm",
       .column = "visual",
       .against = "text" },
-    { .text = "with alignment, visual tokens rotate more",
+    { .text = "with alignment, visual tokens change direction more",
       .from = "cosine, w/o Norm",
       .to = "cosine, w/ Norm",
       .column = "visual",
@@ -146,12 +146,13 @@ static const char gains[] =
     "|w/o Norm|71.39|37.72|88.14|42.86|40.70|78.99|60.17|65.96|45.19|59.01\n"
     "|w/ Norm|72.16|41.19|88.88|47.26|45.60|80.83|63.24|66.01|53.21|62.62\n";
 
-// Trains both stages, with norm.align ALIGN and norm.init INIT, into OUT/NAME-1 and OUT/NAME-2.
+// Trains stage 1 with norm.align `align` and norm.init `init`, into OUT/NAME-1.
 #define STAGE1(base, name, align, init, settings, data)       \
     "/load " base "\n" settings "/set norm.align " align "\n" \
     "/set norm.init " init "\n"                               \
     "/train " data " ${OUT}/" name "-1 --resume\n"            \
     "/wait\n"
+// Trains both stages with norm.align `align`, into OUT/NAME-1 and OUT/NAME-2.
 #define STAGES(base, name, align, settings1, data1, settings2, data2)           \
     STAGE1(base, name, align, "text", settings1, data1)                         \
     "/adapter load ${OUT}/" name "-1\n" settings2 "/set norm.align " align "\n" \
@@ -175,7 +176,10 @@ static const char gains[] =
            "${OUT}/train/lessons.json")
 
 static const struct paper_claim gain_claims[] = {
-    { .text = "alignment raises the mean", .from = "w/o Norm", .to = "w/ Norm", .column = "Avg" },
+    { .text = "alignment raises the mean score",
+      .from = "w/o Norm",
+      .to = "w/ Norm",
+      .column = "Avg" },
     { .text = "alignment raises POPE",
       .from = "w/o Norm",
       .to = "w/ Norm",
@@ -216,7 +220,7 @@ static const struct paper_claim learned_claims[] = {
       .to = "Default Init",
       .column = "gain",
       .equal = 0.1 },
-    { .text = "our init has the smaller gain",
+    { .text = "our initialisation ends with the smaller gain",
       .from = "Default Init",
       .to = "Our Init",
       .column = "gain",
@@ -234,10 +238,11 @@ static const struct paper_column text_sets[] = {
 
 static const char text_gains[] = "|w/o Norm|45.19|65.96\n|w/ Norm|53.21|66.01\n";
 
-// Trains both stages with one seed, the second with LoRA in the language model.
+// Stage 2 trains LoRA in the language model, and the projector.
 #define LORA_STAGE                                                                         \
     "/set train.params \"lora:q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj:8; " \
     "@projector\"\n"
+// Trains both stages with one seed, without and with alignment.
 #define GAIN(seed, settings1, data1, settings2, data2)                                           \
     "/set train.seed " seed "\n" STAGES("${MODEL}", "gain-off-" seed, "off",                     \
                                         "/set adapter none\n/set train.params none\n" settings1, \
@@ -257,7 +262,7 @@ static const struct paper_claim text_claims[] = {
       .to = "w/ Norm",
       .column = "mmlu",
       .demo = "choices" },
-    { .text = "training with pictures without alignment costs text-only choices",
+    { .text = "without alignment, training on pictures lowers the score of text-only choices",
       .from = "Start",
       .to = "w/o Norm",
       .column = "mmlu",
@@ -319,7 +324,8 @@ static const struct paper_table tables[] = {
       .small = true,
       .note =
           "The paper's numbers are those of table 3, where stage 2 trains all weights; here it "
-          "trains LoRA of rank 8 in the language model, so that the two stages of a seed are "
+          "trains LoRA of rank 8 in the language model and the projector, so that the two stages "
+          "of a seed are "
           "adapters of a few MB: to continue on another machine, copy DIR/gain-* and repeat the "
           "command. With --small, 20 choices and 10 facts stand in for MMLU and HellaSwag; "
           "their intervals are wide." },

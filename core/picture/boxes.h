@@ -58,8 +58,8 @@ struct picture_box {
 struct boxes {
     struct picture_box *list; // [count], in the order of the answer
     size_t count;
-    size_t outside; // boxes and points left out, because their numbers do not fit the unit or lie
-                    // outside the picture
+    size_t outside; // boxes and points left out, because they are empty, do not fit the unit or
+                    // lie outside the picture
 };
 
 // Reads all boxes and points of a text. config: the preprocessing of the picture, for BOX_SEEN and
@@ -74,7 +74,7 @@ cJSON *box_json(const struct picture_box *box);
 void boxes_from_json(struct boxes *b, const cJSON *list);
 // Returns the RGB colour of box i, the same in all drawings.
 uint32_t box_colour(size_t i);
-// Draws the outlines of boxes, and points, on a copy of the picture in any size; width and height
+// Draws the outlines of boxes, and points, on `image`, the picture at any size; width and height
 // are those of the original.
 void boxes_paint(struct image *image, const struct boxes *b, int64_t width, int64_t height);
 

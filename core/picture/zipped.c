@@ -21,7 +21,7 @@ struct archive {
     char *path;
     struct stat st;
     zip_t *zip;
-    struct names names; // of its files, without folders
+    struct names names; // base names of its entries
     int64_t *last;      // [names.count] the last entry with that name
     int64_t *before;    // [entries] the entry before it with the same name; -1: none
 };
@@ -70,7 +70,7 @@ static int open_zip(struct archive *a, struct err *err)
     int code = 0;
     const int fd = file_in_open(a->path, err);
     if (fd < 0) return -1;
-    a->zip = zip_fdopen(fd, 0, &code); // closes fd
+    a->zip = zip_fdopen(fd, 0, &code); // on success, takes fd
     if (a->zip) {
         list_entries(a);
         return 0;
@@ -140,8 +140,8 @@ static int find_in(struct archive *a, const char *top, const char *name, struct 
         if (all == length || (all == folder + 1 + length && !strncmp(whole, top, folder))) return 1;
     }
     if (!other) return e->number >= 0;
-    return err_set(err, "'%s' has several files '%s', one of them '%s': unpack it (unzip)", a->path,
-                   name, other);
+    return err_set(err, "'%s' has several files named '%s', one of them '%s': unpack it (unzip)",
+                   a->path, name, other);
 }
 
 static bool is_archive(const char *file)
@@ -153,7 +153,7 @@ static bool is_archive(const char *file)
 }
 
 // Lists the archives of a folder. Keeps the last list while the folder is unchanged, because each
-// missing picture needs it.
+// picture that is not in its folder needs it; the list stays with this function.
 static char **list_archives(const char *folder)
 {
     static char *last, **list;
@@ -178,7 +178,8 @@ static char **list_archives(const char *folder)
     return list;
 }
 
-// Looks into all archives of a folder. A damaged one is an error only if no other has the file.
+// Finds a file in the ZIP archives of a folder. A damaged one is an error only if no other has the
+// file.
 static int find_beside(const char *folder, const char *name, struct entry *e, struct err *err)
 {
     const char *other = NULL;

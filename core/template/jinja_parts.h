@@ -1,15 +1,14 @@
-// core/template/jinja_parts.h -- shared by the files of the template engine only.
+// core/template/jinja_parts.h -- private to the template engine.
 //
 //   jinja_lex.c         template -> tokens: white-space control, raw blocks, comments
 //   jinja_parse.c       tokens -> the tree: expressions and statements
 //   jinja_run.c         statements: scopes, loops, macros, output
 //   jinja_eval.c        expressions: operators, indices, attributes, calls
-//   jinja_names.c       the variables that a template takes
-//   jinja_filters.c, jinja_methods.c, jinja_functions.c (and tests)    functions of templates
-//   jinja_value.c       memory, lists, dicts, truth, order
-//   jinja_string.c      strings and their origin
-//   jinja_unicode.c     upper and lower case, white space, characters
-//   jinja_show.c        str(), repr() and tojson of values; JSON -> values
+//   jinja_names.c       the variables that a template reads
+//   jinja_filters.c, jinja_methods.c, jinja_functions.c    filters; methods; global functions and
+//   Jinja's tests jinja_value.c       memory, lists, dicts, truth, order jinja_string.c strings and
+//   their origin jinja_unicode.c     upper and lower case, white space, characters jinja_show.c
+//   str(), repr() and tojson of values; JSON -> values
 #ifndef CORE_TEMPLATE_JINJA_PARTS_H
 #define CORE_TEMPLATE_JINJA_PARTS_H
 
@@ -100,7 +99,7 @@ bool jinja_spend(struct jinja_arena *arena, size_t steps);
 bool jinja_afford(struct jinja_arena *arena, size_t size);
 void *jinja_take(struct jinja_arena *arena, size_t size);
 // Makes space for one more element: returns `old` or, if that is full, a copy with twice the
-// capacity. NULL once the budget is spent: the caller drops the element.
+// capacity. NULL if the budget leaves too little memory: the caller drops the element.
 void *jinja_grow(struct jinja_arena *arena, void *old, size_t count, size_t *capacity, size_t size);
 char *jinja_keep(struct jinja_arena *arena, const char *text, size_t length);
 
@@ -240,7 +239,7 @@ size_t jinja_string_find(struct jinja_run *r, const struct jinja_string *s,
 struct jinja_value jinja_string_replace(struct jinja_run *r, const struct jinja_string *s,
                                         const struct jinja_string *old,
                                         const struct jinja_string *new);
-// Strips characters of `chars` (NULL: white space) at the sides: 1 left, 2 right, 3 both.
+// Strips characters of `chars` (NULL: white space) at `sides`: 1 left, 2 right, 3 both.
 struct jinja_value jinja_string_strip(struct jinja_run *r, const struct jinja_string *s,
                                       const struct jinja_string *chars, int sides);
 // Returns the text as Markup.
@@ -362,7 +361,8 @@ struct jinja_nodes {
     size_t count, capacity;
 };
 
-// The parser function of each kind of node documents the node's fields.
+// An operator has its operands in a and b. N_INDEX, N_ATTRIBUTE, N_CALL, N_FILTER and N_TEST have
+// their object in a. jinja_parse.c documents the fields of statements.
 struct jinja_node {
     enum jinja_op op;
     int line, depth;

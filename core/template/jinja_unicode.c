@@ -95,7 +95,7 @@ static bool is_cased(int32_t c)
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
                       bool title)
 {
-    // These letters become two letters.
+    // Only these letters become several; others stay.
     if (c == 0xDF)
         jinja_put_derived(b, title ? "Ss" : "SS", 2, s, at);
     else if (c == 0xFB01 || c == 0xFB02)
@@ -106,7 +106,7 @@ static void put_upper(struct builder *b, const struct jinja_string *s, size_t at
         jinja_put_character(b, title ? utf8proc_totitle(c) : utf8proc_toupper(c), s, at);
 }
 
-// True if the sigma at `at` follows a letter and precedes none.
+// True if the sigma at `at` follows a letter and no letter follows it.
 static bool final_sigma(const struct jinja_string *s, size_t at, bool letter_before)
 {
     size_t n;
@@ -127,8 +127,8 @@ static void put_lower(struct builder *b, const struct jinja_string *s, size_t at
             at);
 }
 
-// True if this character starts a new word for the filter `title`.
-static bool word_break(const char *text, size_t length)
+// True if the filter `title` starts a new word after this character.
+static bool is_word_separator(const char *text, size_t length)
 {
     return jinja_space_start(text, length) || strchr("-({[<", *text) != NULL;
 }
@@ -142,7 +142,7 @@ struct jinja_value jinja_string_case(struct jinja_run *r, const struct jinja_str
         const int32_t c = jinja_char_at(s->bytes + i, s->length - i, &n);
         if (c < 0) {
             jinja_put_piece(&b, s, i, i + n);
-        } else if (how == CASE_TITLE_WORDS && word_break(s->bytes + i, n) && s->bytes[i]) {
+        } else if (how == CASE_TITLE_WORDS && is_word_separator(s->bytes + i, n) && s->bytes[i]) {
             jinja_put_piece(&b, s, i, i + n);
             begins = true;
             letter = false;

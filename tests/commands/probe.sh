@@ -180,7 +180,7 @@ lines "${ask[@]}" "/norms off | \"with norm:\" norm.align=on $each --csv $work/b
     "/norms $each --csv $work/off.csv" '/set norm.align on' "/norms $each --csv $work/on.csv" '/set norm.align off' \
     "/attention off | norm.align=on --layer 1 --figure $work/pair.svg" "/redundancy off --model $llava,demo/model $each --csv $work/models.csv" \
     '/norms off | ' "/attention off | now --film $work/x.gif" '/norms x: prune.keep=2 | off'
-check "errors" 'select(.event == "error").message' "a condition is empty: write now for the settings as they are
+check "errors" 'select(.event == "error").message' "a condition is empty: write 'now' for the settings as they are
 --film shows one condition: give it without other settings
 row x: prune.keep cannot be '2': write numbers from 0 to 1 as 0.5,0.25"
 check "norm.align is unchanged" 'select(.event == "setting" and .key == "norm.align").value' $'off\non\noff'

@@ -143,7 +143,7 @@ done
 # --- refusals and faults -------------------------------------------------------------------------
 
 lines "/load $llava" '/set job.split layers' "/train $work/data.jsonl $work/none --ranks 2"
-check_has "training" 'select(.event=="error").message' "divide its samples among ranks, not its layers: /set job.split data"
+check_has "training" 'select(.event=="error").message' "divide its samples among ranks, not the model's layers: /set job.split data"
 evaluate $llava 5 "/eval $work/data.jsonl" && fail "five ranks for four layers"
 grep -q "the model has 4 layers" "$work/out" || fail "five ranks: $(tail -1 "$work/out")"
 

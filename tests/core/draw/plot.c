@@ -198,6 +198,9 @@ static void smoothing_skips_gaps(void **state)
     double y[] = { 1, 2, NAN, 4, 5 };
     plot_smooth(y, 5, 3);
     assert_true(y[0] == 1.5 && y[1] == 1.5 && isnan(y[2]) && y[3] == 4.5 && y[4] == 4.5);
+    double even[] = { 1, 2, 4, 8 }; // the value before, and the value itself
+    plot_smooth(even, 4, 2);
+    assert_true(even[0] == 1 && even[1] == 1.5 && even[2] == 3 && even[3] == 6);
     plot_smooth(NULL, 0, 3); // a series without points (SAN=1)
 }
 

@@ -96,7 +96,7 @@ static void test_places(void **state)
     expect("z.zip/a.png", "a of z"); // the archive by name
     expect("z.zip/x/b.png", "1");
     expect("z/d.png", "4"); // exactly this name, not y/z/d.png
-    refused("z.zip/b.png", "has several files 'b.png', one of them 'x/b.png'");
+    refused("z.zip/b.png", "has several files named 'b.png', one of them 'x/b.png'");
     refused("z.zip/none.png", "none.png");
     refused("pictures/a.png", "pictures/a.png"); // an existing folder without archives
     refused("../up.png", "up.png");
