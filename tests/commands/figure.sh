@@ -109,7 +109,7 @@ check "left out" 'select(.event == "notice").text' "plot written to '$work/all.p
 1 point left out: a logarithmic axis shows only values above 0
 plot written to '$work/log.png'"
 check "why not" 'select(.event == "error").message' "nothing to draw: no point has finite numbers
-nothing to draw: no value is above 0, and a logarithmic axis shows only those; plot without --log"
+nothing to draw: a logarithmic axis shows only values above 0, and all are 0 or below; plot without --log"
 [ ! -e "$work/none.png" ] || fail "an empty figure was written"
 
 # A font that is not installed is replaced by another, with one notice per missing font.
