@@ -375,7 +375,8 @@ static void biases_of_a_whole_module_are_read_once(void **state)
     model_free(m);
 }
 
-// Refuses to write or train a head as tied if it is separate from the embedding.
+// Expects a model whose tied head has become separate from the embedding to be neither written nor
+// trained.
 static void expect_head_refused(const struct adapter *a, const char *folder)
 {
     struct err err;

@@ -10,7 +10,7 @@
 #include "core/base/event.h"
 #include "core/base/mem.h"
 
-// "name: column#, column / cell, cell / cell, cell"
+// Appends "name: column#, column / cell, cell / cell, cell"; # marks a numeric column.
 static void describe(void *self, const struct event *e)
 {
     const struct event_table *t = e->table;

@@ -115,7 +115,7 @@ static void waits_until_data_or_cancel(void **state)
     free(pipe);
 }
 
-// Standard input from `<FILE` and from a pipe, of any size.
+// Standard input from a pipe and from a file.
 static void reads_standard_input(void **state)
 {
     struct err err = { "" };

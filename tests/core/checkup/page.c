@@ -23,7 +23,7 @@ static const char first[] =
     "{\"name\":\"weights\",\"value\":1234567,\"unit\":\"tensors\"},"
     "{\"name\":\"loss\",\"value\":null,\"unit\":\"\"}]}],"
     "\"figures\":[{\"title\":\"F\",\"text\":\"T\",\"svg\":\"<svg onload='x'/>\"}]}]}]}";
-// Differs from the first record in device, verdict and number only.
+// Differs from the first record in device, verdict, numbers and figures.
 static const char second[] =
     "{\"format\":\"vlmsh checkup 1\",\"program\":\"vlmsh 1\",\"machine\":{\"device\":\"gpu\","
     "\"memory GiB\":8},\"quick\":false,\"models\":[{\"name\":\"a<b>\",\"family\":\"llava\","

@@ -87,7 +87,7 @@ static void the_extension_selects_the_format(void **state)
     assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
 }
 
-// Two blue bars of full and half height: the positions of their tops show the scale.
+// Two bars, the left one half as high as the right one: the positions of their tops show the scale.
 static void bars_are_where_they_belong(void **state)
 {
     static const char *const names[] = { "left", "right" };
@@ -344,7 +344,7 @@ static void bad_films_are_refused_before_the_work(void **state)
     assert_non_null(strstr(err.text, "--layer"));
     film_release(&f);
     assert_int_equal(access(path_of("many.gif"), F_OK), -1);
-    // One frame fewer fits.
+    // One map fewer fits.
     f = (struct film){ .look = &look, .words = words, .count = 1 };
     assert_int_equal(film_open(&f, path_of("many.gif"), &err), 0);
     assert_int_equal(film_add(&f, 0, maps, MAPS - 1, &err), 0);

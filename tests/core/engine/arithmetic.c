@@ -88,8 +88,8 @@ static void add_numbers(struct buf *b, const struct tensor *t)
     free(host);
 }
 
-// The picture and the last layer's values after an answer, or, if `again`, after a second one
-// without probes, which uses the cache. The caller frees them.
+// Returns the visual tokens and the last layer's values after an answer or, if `again`, after the
+// answer has been generated once more. The caller frees them.
 static char *computed(struct golden *g, bool again, size_t *bytes)
 {
     const struct conversation *c = engine_conversation(g->engine);

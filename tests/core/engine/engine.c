@@ -217,8 +217,7 @@ static void cancel_keeps_what_was_said_so_far(void **state)
     expect_golden(b);
 }
 
-// Ctrl-C takes effect between Enter and the answer, while a picture is encoded or a message is
-// written to the disk.
+// Ctrl-C between Enter and the answer takes effect: no token is generated.
 static void cancel_holds_before_the_answer_begins(void **state)
 {
     struct bench *b = *state;

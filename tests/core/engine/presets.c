@@ -170,7 +170,8 @@ static void recipes_do_not_affect_later_ones(void **state)
     assert_false(preset_sets("norm"));
 }
 
-// The list includes disabled methods; IRA in training is not IRA at the prompt.
+// A recipe sets the toggle of each method, even of those that it disables. IRA in training does not
+// enable IRA for answers.
 static void recipes_list_enabled_methods(void **state)
 {
     static const struct {

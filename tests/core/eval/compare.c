@@ -130,7 +130,7 @@ static void equal_settings_have_distance_zero(void **state)
     golden_close(&g);
 }
 
-// The first token of an answer to the chat "single", without and with these settings.
+// Compares the first token of an answer to the chat "single" without and with these settings.
 static void compare_first_token(struct golden *g, const char *const (*pairs)[2],
                                 struct comparison *c)
 {

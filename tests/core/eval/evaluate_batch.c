@@ -119,8 +119,8 @@ static void release(struct run *r)
     evaluation_release(&r->e);
 }
 
-// Expects every batch size to give the same reports as one question at a time, with fewer products
-// if `fewer`, else with as many.
+// Expects each of four batch sizes to give the same reports as one question at a time, with fewer
+// products if `fewer`, else with as many.
 static void compare(struct fixture *f, const char *what, bool fewer)
 {
     static const char *const sizes[] = { "2", "3", "8", "auto" };
@@ -226,8 +226,7 @@ static void answers_cut_by_the_context(void **state)
     close_fixture(&f);
 }
 
-// With methods, latent attention or other listeners, questions run one by one, with the same
-// answers.
+// With pruning or latent attention, questions run one by one, with the same answers.
 static void methods_run_one_by_one(void **state)
 {
     struct fixture f;
@@ -300,11 +299,13 @@ static void batches_may_begin_at_any_question(void **state)
         const uint64_t in_a_row = logits_of(&f, "1", 0, 0);
         logits = 0;
         if (logits_of(&f, "8", 0, 0) != in_a_row)
-            fail_msg("%s, %s: others together", models[i % 3], modes[i / 3]);
+            fail_msg("%s, %s: a batch of 8 gives other logits", models[i % 3], modes[i / 3]);
         logits = 0;
         for (int n = 0; n < f.data.count; n++)
             logits_of(&f, "1", n, sees && n == 6 ? 2 : 1); // the dialogue has two questions
-        if (logits != in_a_row) fail_msg("%s, %s: others alone", models[i % 3], modes[i / 3]);
+        if (logits != in_a_row)
+            fail_msg("%s, %s: runs of single samples give other logits", models[i % 3],
+                     modes[i / 3]);
         close_fixture(&f);
     }
 }

@@ -179,7 +179,7 @@ static void answers_equal_those_to_the_turns_in_the_data(void **state)
 }
 
 // The first answer about a picture serves all consecutive questions about it, each of which gets
-// the same answer as alone; another system message or picture needs a new one.
+// the same answer as alone; another picture needs a new first answer.
 static void one_first_answer_per_picture(void **state)
 {
     static const char *const each[] = { ASKS("scene-0.png", QUESTION), ASKS("scene-0.png", OTHER),
@@ -314,8 +314,8 @@ static void choices_are_ranked_with_given_answers(void **state)
     free(path);
 }
 
-// A first question does not change losses and questions without pictures, but does change ranked
-// choices.
+// A first question costs nothing for losses and for questions without pictures, whose results stay
+// the same; before ranked choices it is asked.
 static void first_question_affects_only_some_metrics(void **state)
 {
     static const struct {

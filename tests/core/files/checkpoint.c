@@ -146,8 +146,8 @@ static void fingerprint_sees_changes(void **state)
     scratch_remove(folder);
 }
 
-// The fingerprint covers every file that is read, completely and by name; other files and names of
-// weight files do not count.
+// The identity covers files beside the weights and names the one that changed. A file that is not
+// read and the name of the weights' file do not count.
 static void identity_covers_files(void **state)
 {
     static const char *const files[] = { "tokenizer.json",           "chat_template.jinja",
@@ -217,7 +217,7 @@ static void knows_earlier_fingerprint(void **state)
     scratch_remove(folder);
 }
 
-// A folder whose weights a thread hashes: numbers, a hole, numbers.
+// A folder whose weights are large enough for a thread to hash them: 40 MB of numbers, then a hole.
 static char *large_folder(void)
 {
     const uint64_t bytes = 80 << 20;

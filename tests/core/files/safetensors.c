@@ -286,7 +286,8 @@ static void writes_nothing_on_failure(void **state)
     assert_non_null(strstr(err.text, "/nonexistent/x"));
 }
 
-// The hash detects a change in any byte, even one that the reader does not notice.
+// The hash detects a changed byte in the header or the data, even one that the reader does not
+// notice.
 static void the_hash_covers_every_byte(void **state)
 {
     const float values[64] = { 1, 2, 3 };

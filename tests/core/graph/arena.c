@@ -201,7 +201,8 @@ static void refuses_too_large_allocations(void **state)
     assert_int_equal(device_used, 0);
 }
 
-// Expected allocations share one chunk; if the device has too little memory, smaller ones.
+// Expected allocations share one chunk; if the device has too little memory for it, chunks are
+// smaller.
 static void expected_memory_is_one_chunk(void **state)
 {
     const size_t mega = 1 << 20;

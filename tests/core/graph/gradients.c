@@ -1,6 +1,6 @@
 // tests/core/graph/gradients.c -- core/graph/tape.c and the backward function of every op, against
-// finite differences computed in double on odd shapes, for each instruction set and number of
-// threads.
+// finite differences computed in double on odd shapes, for each instruction set, with one thread
+// and with all.
 #include <glob.h>
 
 #include "kernels/blocks.h"

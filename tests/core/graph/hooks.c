@@ -66,7 +66,7 @@ static struct site_args given(const struct site *site)
 }
 
 // True unless the program ends with a bug.
-static bool goes_on(const struct site *site, enum deed deed, bool changes)
+static bool survives(const struct site *site, enum deed deed, bool changes)
 {
     const pid_t child = fork();
     if (!child) {
@@ -85,28 +85,28 @@ static bool goes_on(const struct site *site, enum deed deed, bool changes)
 
 static void methods_change_only_allowed_tensors(void **state)
 {
-    assert_true(goes_on(SITE_VISUAL, NEW_X, true));
-    assert_false(goes_on(SITE_VALUES, NEW_V, true)); // the rows of v are written in place
-    assert_true(goes_on(SITE_VALUES, NEW_SEEN, true));
-    assert_true(goes_on(SITE_FFN, NEW_ONLY, true));
-    assert_true(goes_on(SITE_LAYER_OUT, NEW_ROWS, true));
-    assert_false(goes_on(SITE_LAYER_IN, NEW_X, true));
-    assert_false(goes_on(SITE_VISUAL, NEW_V, true));
-    assert_false(goes_on(SITE_FFN, NEW_ROWS, true));
-    assert_false(goes_on(SITE_LAYER_OUT, NEW_ONLY, true));
-    assert_false(goes_on(SITE_LAYER_OUT, NEW_SEEN, true));
+    assert_true(survives(SITE_VISUAL, NEW_X, true));
+    assert_false(survives(SITE_VALUES, NEW_V, true)); // the rows of v are written in place
+    assert_true(survives(SITE_VALUES, NEW_SEEN, true));
+    assert_true(survives(SITE_FFN, NEW_ONLY, true));
+    assert_true(survives(SITE_LAYER_OUT, NEW_ROWS, true));
+    assert_false(survives(SITE_LAYER_IN, NEW_X, true));
+    assert_false(survives(SITE_VISUAL, NEW_V, true));
+    assert_false(survives(SITE_FFN, NEW_ROWS, true));
+    assert_false(survives(SITE_LAYER_OUT, NEW_ONLY, true));
+    assert_false(survives(SITE_LAYER_OUT, NEW_SEEN, true));
     for (const struct site *const *site = pass_sites; *site; site++)
-        assert_false(goes_on(*site, NEW_KEYS, true));
-    assert_true(goes_on(own, NEW_X, true)); // a site of a method
-    assert_false(goes_on(own, NEW_ROWS, true));
+        assert_false(survives(*site, NEW_KEYS, true));
+    assert_true(survives(own, NEW_X, true)); // a site of a method
+    assert_false(survives(own, NEW_ROWS, true));
 }
 
 static void probes_change_nothing(void **state)
 {
     for (const struct site *const *site = pass_sites; *site; site++) {
-        assert_true(goes_on(*site, NOTHING, false));
+        assert_true(survives(*site, NOTHING, false));
         for (enum deed deed = NEW_X; deed <= NEW_KEYS; deed++)
-            assert_false(goes_on(*site, deed, false));
+            assert_false(survives(*site, deed, false));
     }
 }
 
@@ -115,9 +115,9 @@ static void hooks_get_only_a_sites_tensors(void **state)
 {
     for (const struct site *const *site = pass_sites; *site; site++) {
         const bool rows = (*site)->has & HAS_ROWS;
-        assert_int_equal(goes_on(*site, ASK_ROW, false), rows);
-        assert_int_equal(goes_on(*site, ASK_VISUAL, true), rows);
-        assert_int_equal(goes_on(*site, ASK_KEY, true), rows);
+        assert_int_equal(survives(*site, ASK_ROW, false), rows);
+        assert_int_equal(survives(*site, ASK_VISUAL, true), rows);
+        assert_int_equal(survives(*site, ASK_KEY, true), rows);
     }
     assert_false(SITE_VISION_LAYER->has & HAS_ROWS);
     assert_false(SITE_FFN->has & HAS_KEYS);

@@ -184,7 +184,7 @@ static void skipped_layers_change_no_bit(const struct probe_env *env, struct pas
         skip_layers(env, p, layer);
 }
 
-// A file that cannot replace the picture is passed over, but not a stop by the user.
+// A file that cannot replace the picture is skipped; a stop by the user ends the measurement.
 static struct engine *stopped;
 
 static void others_can_be_stopped(const struct probe_env *env, struct passing *p)

@@ -54,8 +54,8 @@ static double logp_of(struct passing *p)
     return logp[0] + logp[1];
 }
 
-// Shuffling no layer changes no bit, and shuffling only later layers changes less of the model than
-// shuffling all. Afterwards the model is restored.
+// Shuffling no layer changes no bit; shuffling all layers changes the log-probability. Afterwards
+// the model is restored.
 static int shuffle_passes(void *state, struct passing *p, struct err *err)
 {
     const struct probe_env *env = state;
@@ -147,8 +147,8 @@ static void controls_bound_the_scores(void **state)
 
 // --- causes --------------------------------------------------------------------------------------
 
-// A region of the means: the change with another picture in its place, over samples, and the AUC of
-// map 0.
+// Adds a region to the means: over `samples` samples, its tokens, the change with another picture
+// in its place, and the AUC of map 0.
 static void add_region(struct causes *means, const char *name, int samples, double tokens,
                        double change, double auc)
 {
@@ -272,7 +272,8 @@ static void an_exchange_includes_the_encoders_attention(void **state)
     golden_close(&g);
 }
 
-// The exchange of the whole picture is run B of a patch; that of the rest leaves the object.
+// The exchange of the whole picture is run B of a patch; those of the object and of the rest have
+// effects that differ.
 static void an_exchange_shows_the_other_picture(void **state)
 {
     static const double box[4] = { 0, 0, 32, 48 };

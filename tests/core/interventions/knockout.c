@@ -1,5 +1,5 @@
 // tests/core/interventions/knockout.c -- core/interventions/knockout.c and effect.c: identities on
-// every family. tests/toys/layers.c compares with plain loops.
+// families whose attention differs. tests/toys/layers.c compares with plain loops.
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"
 

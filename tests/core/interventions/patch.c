@@ -43,7 +43,8 @@ static void the_whole_stream_gives_run_a(void **state)
     }
 }
 
-// Other parts can be patched in both families; heads give a map and a ranking.
+// Other parts can be patched in both families; heads are ranked, and --tokens also maps the
+// picture's tokens.
 static void parts_can_be_chosen(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "kimi-vl" };

@@ -8,14 +8,14 @@
 enum { TOKENS = 6 };
 
 struct caught {
-    struct event_token sure[64];
+    struct event_token numbers[64];
     int count;
 };
 
 static void catch_event(void *self, const struct event *e)
 {
     struct caught *c = self;
-    if (e->kind == EVENT_TOKEN && e->token) c->sure[c->count++] = *e->token;
+    if (e->kind == EVENT_TOKEN && e->token) c->numbers[c->count++] = *e->token;
 }
 
 static double cell(const struct results *r, const char *table, size_t row, const char *column)
@@ -53,9 +53,9 @@ static void numbers_are_those_of_the_answer(void **state)
         assert_true(c.count > 1 && t->row_count >= (size_t)c.count);
         for (size_t k = 0; k < (size_t)c.count; k++) {
             const double *v = t->rows[k].value; // rows of equal tokens have different numbers
-            near(&g, "probability", v[0], c.sure[k].probability, 1e-5);
-            near(&g, "entropy", v[1], c.sure[k].entropy, 1e-4);
-            near(&g, "picture", v[2], c.sure[k].share, 1e-5);
+            near(&g, "probability", v[0], c.numbers[k].probability, 1e-5);
+            near(&g, "entropy", v[1], c.numbers[k].entropy, 1e-4);
+            near(&g, "picture", v[2], c.numbers[k].share, 1e-5);
             near(&g, "all shares", v[2] + v[3] + v[4], 1, 1e-5);
             near(&g, "lost", v[6], log(v[0] / v[5]), 1e-5);
         }

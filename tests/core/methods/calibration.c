@@ -1,5 +1,6 @@
-// tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c:
-// alpha and redundancy against the reference, merging files, inconsistent files.
+// tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c and
+// calibration_phases.c: alpha and redundancy against the reference, fit and phases against loops;
+// merged and malformed files.
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
@@ -158,8 +159,9 @@ static void phases_follow_their_curves(void **state)
     assert_true(phase[0] == 0 && phase[1] == 0 && phase[2] == 0);
 }
 
-// A layer's contribution is the mean of pruning's scores, which are tested against the reference;
-// its distance is computed from the layer's row through norm, head and cap in loops.
+// The contribution of layer 1 is the mean of pruning's scores, which are tested against the
+// reference. The distance of layer 0 is computed from its output through norm, head and cap in
+// loops.
 static void check_curves(const char *model)
 {
     struct golden g;

@@ -54,7 +54,7 @@ static inline void check_table(int layer, const struct tensor *a, const struct t
     }
 }
 
-// The newest answer and the cache equal those of a new process.
+// Compares the newest answer and the cache with those of a new engine.
 static inline void equals_a_fresh_run(struct golden *g)
 {
     struct err err = { 0 };

@@ -1,5 +1,5 @@
 // tests/core/methods/hide.c -- core/methods/hide.c: a hidden token changes the answer as /ablate
-// tokens says, even with pruning; tokens that nothing attends to have no effect.
+// tokens says, even with pruning; positions that do not exist have no effect.
 // tests/core/methods/toggles.c switches it during a conversation.
 #include "core/probes/kit.h"
 #include "tests/core/methods/fresh.h"
@@ -61,7 +61,7 @@ static void check_model(const char *folder, const char *const *settings)
     // Hiding it once more, by an intervention, changes nothing.
     near(&g, "a token hidden twice", number(&g, words, "ablate.tokens", row, "change"), 0, 2e-5);
     set(&g, "hide.tokens", "100000");
-    assert_true(answer_logp(&g) == plain); // not a bit: no position sees it
+    assert_true(answer_logp(&g) == plain); // bit for bit: there is no such position
     set(&g, "hide.tokens", "none");
     assert_true(answer_logp(&g) == plain);
     if (!settings) assert_true(plain == before);
@@ -74,7 +74,7 @@ static void a_hidden_token_is_one_that_ablate_hides(void **state)
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) check_model(folders[i], NULL);
 }
 
-// (A score would choose other tokens among the visible ones.)
+// Prunes by a list; a score would choose other tokens if one is hidden.
 static void pruning_acts_too(void **state)
 {
     static const char *const modes[] = { "prefill", "dynamic" };
@@ -86,7 +86,7 @@ static void pruning_acts_too(void **state)
     }
 }
 
-// Pruning keeps text that is hidden only in layers before it, in the layers after it.
+// With pruning, too, text that is hidden only in some layers is visible in the later ones.
 static void hidden_text_returns_after_its_layers(void **state)
 {
     struct golden g;

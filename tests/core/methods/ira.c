@@ -99,14 +99,14 @@ static void compare_heads(const struct fixture *f, const char *name, const struc
 {
     const int64_t rows = ours->shape[0], heads = ours->shape[1];
     const int64_t width = tensor_count(ours) / (rows * heads);
-    float *turned = malloc(tensor_bytes(ours));
+    float *transposed = malloc(tensor_bytes(ours));
     for (int64_t i = 0; i < rows; i++)
         for (int64_t h = 0; h < heads; h++)
-            memcpy(turned + (h * rows + i) * width,
+            memcpy(transposed + (h * rows + i) * width,
                    (const float *)ours->data + (i * heads + h) * width,
-                   (size_t)width * sizeof *turned);
-    reference_compare(&f->r, name, turned, tensor_count(ours));
-    free(turned);
+                   (size_t)width * sizeof *transposed);
+    reference_compare(&f->r, name, transposed, tensor_count(ours));
+    free(transposed);
 }
 
 // Listens to the method: gives the reference's noise and compares the result.

@@ -125,7 +125,8 @@ static void check_cache(const struct conversation *a, const struct conversation 
     }
 }
 
-// The same conversation in a separate engine that is given the answer's first `given` tokens.
+// Compares with the same conversation in a new engine that is given the answer's first `given`
+// tokens.
 static void check_against_fresh(struct golden *g, const char *model, int64_t given)
 {
     struct golden fresh;
@@ -181,7 +182,7 @@ static void posted_changes_apply_during_an_answer(void **state)
                 p.tokens = 0;
                 p.last = -1;
                 must(engine_ask(g.engine, questions[turn], &err), &err);
-                const int64_t last = p.last; // a change posted at the end or later
+                const int64_t last = p.last; // of the last change; 0, -1, TOKENS: not in the middle
                 if (last > 0 && last < TOKENS) {
                     check_against_fresh(&g, models[m], last);
                     middle++;

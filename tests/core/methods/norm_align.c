@@ -33,7 +33,7 @@ static void each_init_equals_the_reference(void **state)
         }
 }
 
-// The mean norm of the visual tokens equals that of the text embeddings.
+// Each visual token gets the mean norm of the text embeddings.
 static void tokens_get_the_norm_of_text(void **state)
 {
     struct golden g;
@@ -89,7 +89,7 @@ static void controls_equal_their_formulas(void **state)
     golden_close(&g);
 }
 
-// Switched on and off again, the method changes no bit, and the picture is not encoded again.
+// Switched on and off again, the method changes no bit; switching it on keeps the encoded picture.
 static void switching_off_restores_every_bit(void **state)
 {
     struct golden g;

@@ -71,7 +71,7 @@ static void each_score_equals_the_reference(void **state)
         }
 }
 
-// Compares "kept" of the dump's layer K with "capa.stages.K.kept".
+// Compares the dump's tensor WHAT.LAYER with the golden "capa.stages.LAYER.WHAT".
 static void compare_stage(const struct golden *g, const struct safetensors *f, const char *what,
                           int layer)
 {
@@ -531,7 +531,8 @@ static void diverse_choices_are_the_furthest(void **state)
     for (int i = 0; i < ROWS; i++) assert_false(now[i]);
 }
 
-// Diversity switched on, changed and off again in a conversation, in one stage and in several.
+// Diversity is switched on, changed and switched off in a conversation, with one stage and with
+// several.
 static void diversity_equals_fresh_runs(void **state)
 {
     static const struct {

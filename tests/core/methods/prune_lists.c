@@ -1,5 +1,5 @@
 // tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: a note written and read back is
-// unchanged; truncated or changed notes are detected.
+// unchanged; truncated notes and impossible counts are refused.
 #include "core/methods/prune_parts.h"
 
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void no_lists(void **state)
     buf_release(&note.bytes);
 }
 
-// Notes truncated at any byte are refused.
+// Notes truncated at any byte are refused; the whole note is accepted.
 static void cut(void **state)
 {
     (void)state;

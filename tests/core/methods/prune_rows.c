@@ -1,6 +1,6 @@
 // tests/core/methods/prune_rows.c -- pruning without a query (core/methods/prune.c): the encoder's
-// attention (core/model/vision_focus.c) against loops in float64, IRA's divergence against the KL
-// probe's numbers, pruning before the first layer; all of these switched in conversations.
+// attention (core/model/vision_focus.c) against loops in float64, IRA's divergence against its
+// formula, pruning before the first layer; all of these switched in conversations.
 #include <sys/stat.h>
 
 #include "core/methods/ira.h"
@@ -95,8 +95,8 @@ static void add_row(const struct vision_config *c, const double *q, const double
     free(p);
 }
 
-// The attention that each row of x [rows, Dv] receives in the last block that counts, which x
-// enters.
+// Returns the attention that each row of x [rows, Dv] receives in the last block in use, whose
+// input is x.
 static double *received(const struct vision *v, const struct vision_picture *p, const float *x)
 {
     const struct vision_config *c = &v->config;
@@ -442,8 +442,9 @@ static void a_class_token_is_row_zero(void **state)
 
 // --- before the first layer ----------------------------------------------------------------------
 
-// Pruning at the input equals a pass over the kept rows alone, with their h[0] and positions.
-static void pruning_at_the_input_equals_a_shorter_input(void **state)
+// With pruning at the input, layer 0 reads h[0] of the kept rows, and all layers have only these
+// rows, with their positions.
+static void pruning_at_the_input_shortens_it(void **state)
 {
     static const char *const scores[] = { "uniform", "random", "diversity", "cls" };
     static const char *const models[] = { GOLDEN_SEEING };
@@ -534,7 +535,7 @@ int main(void)
         cmocka_unit_test(cls_keeps_the_most_attended),
         cmocka_unit_test(divergence_equals_that_of_ira),
         cmocka_unit_test(a_class_token_is_row_zero),
-        cmocka_unit_test(pruning_at_the_input_equals_a_shorter_input),
+        cmocka_unit_test(pruning_at_the_input_shortens_it),
         cmocka_unit_test(changes_of_settings_equal_fresh_runs),
         cmocka_unit_test(impossible_settings_are_refused),
     };

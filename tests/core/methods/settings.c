@@ -111,7 +111,8 @@ static void the_impossible_is_refused(void **state)
     golden_close(&g);
 }
 
-// The settings, the model, and the notice; NULL if none is expected.
+// The model, a setting set before (NULL: none), the setting, and words of its notice (NULL: no
+// notice).
 static const struct {
     const char *model, *before, *pair, *says;
 } idle[] = {

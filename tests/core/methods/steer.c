@@ -310,7 +310,7 @@ static void files_of_another_model_are_refused(void **state)
     golden_close(&g);
 }
 
-// The components of pairs (1, 2) and (3, -1) along x and y, by hand.
+// The pairs differ by (1, 2) and (3, -1); the expected vectors are computed by hand.
 static void vectors_are_computed(void **state)
 {
     struct err err = { 0 };

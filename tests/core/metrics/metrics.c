@@ -705,7 +705,7 @@ static void test_table(void **state)
     assert_non_null(strstr(err.text, "cider"));
 }
 
-// Each metric says whether higher or lower scores are better; no other code keeps a list.
+// Each metric says whether higher or lower scores are better.
 static void each_metric_states_its_direction(void **state)
 {
     for (int i = 0; metrics[i]; i++) {

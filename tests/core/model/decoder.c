@@ -369,7 +369,7 @@ struct dropping {
     int64_t count[TOKENS];
 };
 
-static bool goes_on(int64_t row)
+static bool is_kept(int64_t row)
 {
     return row % 3 == 1 || row >= TOKENS - 2;
 }
@@ -388,7 +388,7 @@ static int drop_rows(void *self, struct graph *g, const struct site *site, struc
     if (site == SITE_LAYER_OUT && args->prefill) {
         int64_t n = 0;
         for (int32_t i = 0; i < args->x->shape[0]; i++)
-            if (goes_on(site_row(args, i))) d->alive[n++] = i;
+            if (is_kept(site_row(args, i))) d->alive[n++] = i;
         args->x = op_gather_rows(g, args->x, d->alive, n);
         args->rows = d->alive;
     }
@@ -397,7 +397,7 @@ static int drop_rows(void *self, struct graph *g, const struct site *site, struc
         d->keys[i] = xcalloc((size_t)(args->past + i) + 1, sizeof(int32_t));
         d->count[i] = 0;
         for (int64_t j = 0; j <= args->past + i; j++)
-            if (goes_on(j) || j == args->past + i) d->keys[i][d->count[i]++] = (int32_t)j;
+            if (is_kept(j) || j == args->past + i) d->keys[i][d->count[i]++] = (int32_t)j;
     }
     if (site == SITE_VALUES)
         args->seen =
@@ -437,7 +437,8 @@ static void rows_dropped_equal_keys_barred(void **state)
     }
 }
 
-// Caches of layers whose rows change are emptied; earlier layers continue from their caches.
+// The caches of layers that the pass computed with fewer rows are emptied; all other layers keep
+// their rows.
 static void a_pass_that_stops_after_rows_dropped(void **state)
 {
     struct bench b;

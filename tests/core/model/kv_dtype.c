@@ -1,5 +1,5 @@
 // tests/core/model/kv_dtype.c -- setting kv.dtype: which values it rounds; a change equals a fresh
-// run under every method; probes of keys and values read bf16, too.
+// run under pruning, IRA and norm alignment; probes of keys and values read bf16, too.
 #include <sys/stat.h>
 
 #include "core/base/dtype.h"

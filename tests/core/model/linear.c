@@ -173,7 +173,7 @@ static void test_order(void **state)
     }
 }
 
-// Every weight that the model uses is listed, under the file's name and with the file's shape.
+// Each listed weight has the file's name and shape.
 static void test_bound(void **state)
 {
     (void)state;

@@ -159,7 +159,7 @@ static void drafts_are_dropped(void **state)
     bench_close(&b);
 }
 
-static bool at_layer_3(void *self, const struct site *site, int layer)
+static bool at_layer_2(void *self, const struct site *site, int layer)
 {
     return site == SITE_LAYER_OUT && layer == 2;
 }
@@ -180,7 +180,7 @@ static void a_stopped_pass_changes_nothing(void **state)
     must_pass(&b, 30, ROWS, true, want);
     kv_clear(&b.kv);
     must_pass(&b, 0, 30, true, logits);
-    hooks_add(&b.hooks, &(struct hook){ .wants = at_layer_3, .run = stop, .self = &b.cancel });
+    hooks_add(&b.hooks, &(struct hook){ .wants = at_layer_2, .run = stop, .self = &b.cancel });
     for (int i = 0; i < 3; i++) {
         assert_int_equal(pass(&b, 30, ROWS, true, logits), -1);
         atomic_store(&b.cancel, false);
@@ -252,7 +252,7 @@ static void cut_positions_leave_no_trace(void **state)
     bench_close(&b);
 }
 
-// Two samples in one pass without a cache have the bits of each alone.
+// Two samples in one pass without a cache have the logits that each has alone.
 static void samples_share_a_pass(void **state)
 {
     enum { FIRST = 23 };

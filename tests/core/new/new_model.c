@@ -375,7 +375,7 @@ static void fresh_shapes_begin_small(void **state)
     free(folder);
 }
 
-// The file has only a header, the same as that of a folder with weights.
+// The file has its whole size, but only the header takes disk space.
 static void zeros_take_no_disk(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/m", base);

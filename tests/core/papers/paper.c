@@ -25,7 +25,7 @@ static size_t fields_of(const char *line)
     return n - 1;
 }
 
-// Whether a row has results: it is one of the plan of scores, of /collect (or a third of its
+// True if a row has results: it is a row of the scores, a row of /collect (or a third of that row's
 // layers), a condition of a measurement, or a run that /plot writes.
 static bool has_row(const char *scores, const char *commands, const char *row)
 {

@@ -1,5 +1,5 @@
 // tests/core/picture/boxes.c -- core/picture/boxes.c: the true boxes of scenes written in every
-// style and read again, answers of many forms, mapping to the original picture.
+// style whose unit is known and read again, answers of many forms, mapping to the original picture.
 #include "core/picture/boxes.h"
 
 #include <math.h>

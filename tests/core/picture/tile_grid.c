@@ -45,7 +45,8 @@ static void the_nearest_grid_wins(void **state)
     }
 }
 
-// As few tiles as the limit allows, thumbnail included, but not fewer than the config's minimum.
+// A picture gets no more tiles than the limit, thumbnail included, unless the config's minimum is
+// higher.
 static void a_limit_allows_fewer_tiles(void **state)
 {
     static const struct {

@@ -41,7 +41,7 @@ static void texts_are_read_or_refused(void **state)
     }
 }
 
-static int no_object(void *self, const char *name, int *picture, struct image *mask,
+static int left_half(void *self, const char *name, int *picture, struct image *mask,
                      struct err *err)
 {
     assert_string_equal(name, "red circle");
@@ -96,7 +96,7 @@ static void names_select_rows(void **state)
                                  .picture_count = c->picture_count,
                                  .messages = c->messages,
                                  .message_count = c->message_count - 1,
-                                 .object = no_object };
+                                 .object = left_half };
     must(conversation_texts(c, env.message_count, settings, true, &texts, &env.text_count, &err),
          &err);
     env.texts = texts;

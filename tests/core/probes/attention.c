@@ -38,8 +38,8 @@ static void maps_equal_the_reference(void **state)
     }
 }
 
-// The heads' maps have the mean as their mean; the table lists the heads by attention to the
-// picture.
+// In layer 1, the mean of the heads' maps is the layer's map. The table lists all heads in
+// descending order of attention to the picture.
 static void each_head_has_a_map(void **state)
 {
     struct golden g;
@@ -77,7 +77,7 @@ static void each_head_has_a_map(void **state)
     golden_close(&g);
 }
 
-// One row and one head equal those of the full matrix of the forward pass.
+// The map of one row and one head equals that row of the reference's attention probabilities.
 static void single_rows_and_heads_equal_the_full_matrix(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -214,7 +214,8 @@ static void dice_equals_the_reference(void **state)
     }
 }
 
-// A box that covers two and a half cells of the grid, and a mask of the same area.
+// A box that covers two and a half cells, and a mask of the same area, give the Dice of a loop over
+// cells.
 static void boxes_become_shares_of_cells(void **state)
 {
     struct golden g;
@@ -227,7 +228,8 @@ static void boxes_become_shares_of_cells(void **state)
     options.box = box;
     run_probe(&g, &probe_dice, &options, &r);
     assert_int_equal(r.maps[0].cols, 4);
-    // Sums of a^2 + m; all cells have equal size.
+    // `squares` sums a^2 + m^2 over cells; `pixels` sums a^2 + m, as over the pixels of cells of
+    // equal size.
     double most = 0, both = 0, squares = 0, pixels = 0;
     for (int k = 0; k < 16; k++) most = fmax(most, (double)r.maps[0].values[k]);
     for (int k = 0; k < 16; k++) {
@@ -255,7 +257,7 @@ static void boxes_become_shares_of_cells(void **state)
     golden_close(&g);
 }
 
-// Asks about a picture of this size instead of the golden one.
+// Asks about a synthetic picture of width x height pixels.
 static void ask_of(struct golden *g, const char *model, int width, int height)
 {
     struct err err = { 0 };
@@ -269,9 +271,9 @@ static void ask_of(struct golden *g, const char *model, int width, int height)
     must(engine_ask(g->engine, "q", &err), &err);
 }
 
-// In pixel space every pixel of the picture counts once. Compares with a loop over all pixels, for
-// maps whose cells extend beyond the picture, and for tiles with a thumbnail, of pictures that fill
-// the tiles and of others.
+// In pixel space every pixel of the picture counts once. Compares with a loop over the pixels of
+// two pictures. Some models' cells extend beyond the picture; some models add a thumbnail to their
+// tiles.
 static void pixels_are_counted_once(void **state)
 {
     for (int i = 0; i < 2 * MODELS; i++) {

@@ -1,5 +1,5 @@
-// tests/core/probes/calibrations.c -- core/probes/calibration_norms.c and calibration_sinks.c:
-// results equal the reference; merged files; files that do not fit.
+// tests/core/probes/calibrations.c -- core/probes/calibration_norms.c, calibration_sinks.c and
+// calibration_lens.c: results equal the reference or loops; merged and refused files.
 #include "core/methods/calibration.h"
 #include "core/talk/answer.h"
 #include "tests/core/probes/probe.h"
@@ -93,7 +93,7 @@ static void norms_equal_the_reference_and_add_up(void **state)
     }
 }
 
-// Large norms that differ little, in two files: merging keeps the deviation over all of them.
+// Merging two files of large norms that differ little keeps the deviation over all norms.
 static void norms_add_up_without_cancelling(void **state)
 {
     struct err err = { 0 };
@@ -122,8 +122,8 @@ static void norms_add_up_without_cancelling(void **state)
     free(x);
 }
 
-// /norms shows the data's norms beside the prompt's, which are equal here; a file of another model
-// or kind is refused, and the loaded calibration stays.
+// /norms shows the data's norms beside the prompt's; here they are equal. A file of another kind is
+// refused, and the setting keeps its value; another model's file is refused, too.
 static void norms_of_data_and_prompt_are_compared(void **state)
 {
     struct golden g;
@@ -218,8 +218,8 @@ static void files_of_other_shapes_are_refused(void **state)
     }
 }
 
-// The maps solve the normal equations of weighted least squares with their ridge, and the distance
-// that they leave is the one measured, in plain loops over dumped states.
+// Layer 1's map solves the normal equations of weighted ridge regression, and lens.left is the
+// share of the squared distance that it leaves: in loops over dumped states.
 static void lenses_are_least_squares(void **state)
 {
     struct golden g;
@@ -271,7 +271,7 @@ static void lenses_are_least_squares(void **state)
     for (int64_t i = 0; i < D; i++) assert_true(bias[(L - 1) * D + i] == 0);
     for (int64_t i = 0; i < D * D; i++) assert_true(update[(L - 1) * D * D + i] == 0);
 
-    // Merging the file with itself changes nothing; /lens --tuned reads it.
+    // Merging the file with itself changes no map; /lens --tuned reads the result.
     const char *const both[] = { paths[0], paths[0] };
     unlink(paths[2]);
     must(calibration_merge(both, 2, paths[2], &err), &err);

@@ -35,7 +35,8 @@ static void cold_samples_are_the_same(void **state)
     golden_close(&g);
 }
 
-// Seeds end at the largest that the setting takes: samples with the same seed would agree.
+// A measurement is refused if its samples would need seeds beyond the setting's maximum: samples
+// with equal seeds would agree.
 static void seeds_must_differ(void **state)
 {
     struct golden g;
@@ -50,8 +51,8 @@ static void seeds_must_differ(void **state)
     golden_close(&g);
 }
 
-// Hot samples of random weights differ; the answer and the picture remain, so a second measurement
-// is equal, and so is the next answer.
+// At a high temperature, samples of random weights differ. The measurement leaves no trace: a
+// second one gives the same answers, and the regenerated answer is unchanged.
 static void nothing_remains(void **state)
 {
     struct golden g;

@@ -191,8 +191,8 @@ static void samples_are_averaged_and_broken_ones_left_out(void **state)
     golden_close(&g);
 }
 
-// Expects the mask that a file of positions gives for a picture of 6 x 4 pixels, as rows of '#' and
-// '.'; or the error.
+// Returns the mask that a file of objects gives for a picture of 6 x 4 pixels, as rows of '#' and
+// '.', or the error.
 static char *mask_of(const char *file, const char *picture, const char *text, bool boxes)
 {
     struct masks m;
@@ -345,7 +345,8 @@ static void rows_of_refcoco_are_masks(void **state)
     check_mask(file, "2.jpg", "a cat", false, "....../..##../..##../......");
 }
 
-// Copies the tensors of one part: the embedding table alone, or the encoder alone.
+// Writes the folder's weights: the tensors whose names contain `part`, under `prefix` and the rest
+// of the name from `part` on.
 static void copy_tensors(const struct golden *g, const char *part, const char *prefix)
 {
     struct err err = { 0 };
@@ -400,8 +401,8 @@ static void copy_json(const char *name, const cJSON *json)
     cJSON_free(text);
 }
 
-// With its family's config, an encoder reads a picture as the family does: with all tiles, or in
-// its own size.
+// With its family's config, an encoder reads a picture as the family does: with all tiles, or at
+// the picture's own size.
 static void encoders_read_pictures_as_their_family(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
@@ -422,7 +423,8 @@ static void encoders_read_pictures_as_their_family(void **state)
     }
 }
 
-// An encoder whose config is not part of a model's reads a picture as LLaVA does.
+// A folder with an embedding table alone, or an encoder alone, has an interface. An encoder whose
+// config is not part of a model's config reads a picture as LLaVA does.
 static void parts_of_models_have_an_interface(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -474,7 +476,7 @@ static void maps_are_drawn(void **state)
     heatmap_draw(&map, "viridis", 2, 2, pixels);
     assert_memory_equal(pixels, low, 3);
     assert_memory_equal(pixels + 3, high, 3);
-    assert_true(pixels[6] == pixels[7] && pixels[7] == pixels[8]); // grey: no cell is there
+    assert_true(pixels[6] == pixels[7] && pixels[7] == pixels[8]); // grey: the value is NaN
     map.dropped = dropped;
     heatmap_draw(&map, "viridis", 2, 2, pixels);
     assert_true(pixels[9] == pixels[10] && pixels[10] == pixels[11]);

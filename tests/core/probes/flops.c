@@ -1,5 +1,5 @@
-// tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas; the
-// measured times.
+// tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas; measured
+// times are positive.
 #include "core/model/flops.h"
 #include "core/methods/forecast.h"
 #include "core/probes/measure.h"
@@ -62,7 +62,7 @@ static void experts_and_latents_are_counted(void **state)
 static void counts_follow_the_formulas(void **state)
 {
     for (int i = 0; i < MODELS; i++) {
-        if (!strcmp(models[i], "kimi-vl")) continue; // see experts_and_latents_are_counted
+        if (!strcmp(models[i], "kimi-vl")) continue; // experts_and_latents_are_counted tests it
         struct golden g;
         struct results r = { 0 };
         struct sequence s = { 0 };

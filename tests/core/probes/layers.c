@@ -1,5 +1,5 @@
 // tests/core/probes/layers.c -- core/probes/similarity.c, redundancy.c and curvature.c against the
-// reference, without and with pruning.
+// reference; norms and row counts with pruning.
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
 
@@ -83,8 +83,7 @@ static void curvature_equals_the_reference(void **state)
     }
 }
 
-// Layers after the pruned one hold fewer rows; the results of earlier layers equal those without
-// pruning.
+// Layers after pruning hold fewer rows; norms before it equal those without pruning.
 static void pruned_layers_are_measured_as_they_are(void **state)
 {
     struct golden g;

@@ -1,5 +1,6 @@
-// tests/core/probes/lens.c -- core/probes/lens.c: at the last layer, the lens is the model.
-// tests/toys/layers.c compares all layers with plain loops.
+// tests/core/probes/lens.c -- core/probes/lens.c: at the last layer, the lens gives the bits of the
+// model's logits; chosen words and tokens; nearest words. tests/toys/layers.c compares all layers
+// with plain loops.
 #include "core/probes/kit.h"
 #include "core/template/template.h"
 #include "tests/core/probes/probe.h"
@@ -51,7 +52,8 @@ static void the_last_layer_has_the_bits_of_the_logits(void **state)
     }
 }
 
-// --word and --token select the same numbers.
+// --token N selects the rows of token N from the table of the whole answer; --word gives a map of a
+// picture.
 static void words_and_tokens_can_be_chosen(void **state)
 {
     struct golden g;
@@ -160,8 +162,8 @@ static void search(struct golden *g, const char *path, const char *word, struct 
     run_probe(g, &probe_lens, &o, r);
 }
 
-// Every text is read by itself: the nearest token of two corpora is the nearer one of both, in any
-// order of the texts. `--word` with a token that is the nearest gives the same cosine.
+// Each text of a corpus is read by itself: the nearest token of two corpora is the nearer of their
+// nearest tokens, in any order of the texts.
 static void texts_of_a_corpus_are_separate(void **state)
 {
     static const char *const line[] = { "a red circle", "", "two cats sit on the grey table today",

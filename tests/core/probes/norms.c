@@ -1,9 +1,11 @@
-// tests/core/probes/norms.c -- core/probes/norms.c and interface.c against the reference.
+// tests/core/probes/norms.c -- core/probes/norms.c and interface.c against the reference and
+// against loops; probes change no answer.
 #include "core/base/dtype.h"
 #include "core/base/tally.h"
 #include "tests/core/probes/probe.h"
 
-// Compares a golden tensor's [rows, N] means over the tokens of a group with the table.
+// Compares a table's means, and its deviations where it has them, with those of a golden tensor
+// [rows, N] over the tokens of a group.
 static void check_group(const struct golden *g, const struct results *r, const char *table,
                         const char *column, const char *tensor, const char *group, size_t skip)
 {
@@ -248,7 +250,7 @@ static void assumptions_equal_loops(void **state)
     golden_close(&g);
 }
 
-// Compares the logits of an answer before and after every probe has run.
+// Compares the logits of an answer before and after the probes have run.
 static void probes_change_no_answer(void **state)
 {
     struct golden g;
@@ -279,7 +281,7 @@ static void probes_change_no_answer(void **state)
             results_release(&r);
         }
         assert_int_equal(engine_conversation(g.engine)->cached.n, cached);
-        // Answers once from the cache, then without it.
+        // Answers again, from the cache if the probes left it.
         must(engine_dump(g.engine, "step.logits", g.dump, &err), &err);
         must(engine_regenerate(g.engine, &err), &err);
         if (!(f = safetensors_open(g.dump, &err))) fail_msg("%s", err.text);

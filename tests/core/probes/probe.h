@@ -14,7 +14,7 @@ struct result_map;
 static const char *const models[] = { GOLDEN_SEEING };
 enum { MODELS = sizeof models / sizeof *models };
 
-// Asks the prompt `single`; with tokens > 0, generates an answer of that many greedy tokens.
+// Asks the prompt `single`; with tokens > 0, generates a greedy answer of at most that many tokens.
 static inline void ask(struct golden *g, const char *model, int tokens)
 {
     struct err err = { 0 };
@@ -68,8 +68,8 @@ static inline void check_column(const struct golden *g, const struct results *r,
 
 enum { MAP_TILES = 64 };
 
-// The maps of picture 0: fills in their cells' positions among the picture's tokens. Returns the
-// number of maps.
+// Fills in the tiles of picture 0, which say where the cells of its maps are among its tokens.
+// Returns the number of tiles.
 static inline int map_tiles(const struct golden *g, struct picture_tile tiles[MAP_TILES])
 {
     const struct model *m = engine_model(g->engine);

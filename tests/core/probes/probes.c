@@ -1,4 +1,5 @@
-// tests/core/probes/probes.c -- core/probes/: names of taps, accepted and refused dumps.
+// tests/core/probes/probes.c -- core/probes/: names of taps, accepted and refused dumps, units of
+// columns.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +56,7 @@ static void patterns_without_a_match_are_refused(void **state)
     char *folder = scratch_new(), *path = xasprintf("%s/d.safetensors", folder);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct err err = { 0 };
-        if (dump_new(bad[i], path, &err)) fail_msg("'%s' was taken", bad[i]);
+        if (dump_new(bad[i], path, &err)) fail_msg("'%s' was accepted", bad[i]);
         assert_true(err.text[0]);
     }
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -69,7 +70,8 @@ static void patterns_without_a_match_are_refused(void **state)
 }
 
 // Calls the dump as the pass does: with rows of a sequence, and keys, if the site has them.
-static void tell(struct dump *d, struct graph *g, const struct site *site, struct site_args args)
+static void run_hook(struct dump *d, struct graph *g, const struct site *site,
+                     struct site_args args)
 {
     static int32_t text[] = { -1, -1, -1 };
     static const struct sequence sequence = { .n = 3, .picture = text };
@@ -114,18 +116,20 @@ static void a_dump_contains_matching_tensors(void **state)
     struct sequence s;
     sequence_init(&s, 3, 1);
     dump_sequence(d, &s);
-    tell(d, &g, SITE_PROJECTED, (struct site_args){ .layer = -1, .picture = 0, .x = &tokens });
-    tell(d, &g, SITE_VISUAL,
-         (struct site_args){ .layer = -1, .picture = 0, .x = &tokens, .v = &tokens });
-    tell(d, &g, SITE_VISUAL,
-         (struct site_args){ .layer = -1, .picture = 1, .x = &changed, .v = &tokens });
+    run_hook(d, &g, SITE_PROJECTED, (struct site_args){ .layer = -1, .picture = 0, .x = &tokens });
+    run_hook(d, &g, SITE_VISUAL,
+             (struct site_args){ .layer = -1, .picture = 0, .x = &tokens, .v = &tokens });
+    run_hook(d, &g, SITE_VISUAL,
+             (struct site_args){ .layer = -1, .picture = 1, .x = &changed, .v = &tokens });
     for (int l = 0; l < 3; l++)
-        tell(d, &g, SITE_VALUES, (struct site_args){ .layer = l, .picture = -1, .x = &v, .v = &v });
+        run_hook(d, &g, SITE_VALUES,
+                 (struct site_args){ .layer = l, .picture = -1, .x = &v, .v = &v });
     for (int i = 0; i < 3; i++)
-        tell(d, &g, SITE_STEP_LOGITS, (struct site_args){ .layer = -1, .picture = -1, .x = &row });
-    // After the prompt's pass the dump takes only the steps.
+        run_hook(d, &g, SITE_STEP_LOGITS,
+                 (struct site_args){ .layer = -1, .picture = -1, .x = &row });
+    // After the prompt's pass, the dump takes only logits of generated tokens.
     value[0] = 77;
-    tell(d, &g, SITE_VALUES, (struct site_args){ .layer = 1, .picture = -1, .x = &v, .v = &v });
+    run_hook(d, &g, SITE_VALUES, (struct site_args){ .layer = 1, .picture = -1, .x = &v, .v = &v });
     if (dump_finish(d, &sinks, &err) < 0) fail_msg("%s", err.text);
 
     struct safetensors *f = safetensors_open(path, &err);
@@ -153,7 +157,7 @@ static void a_dump_contains_matching_tensors(void **state)
     scratch_remove(folder);
 }
 
-// Which columns share an axis, and which of these columns figures draw.
+// Columns share an axis if they have the same unit, or if no column of the table has a known unit.
 static void columns_share_units(void **state)
 {
     static const struct {

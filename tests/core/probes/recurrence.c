@@ -1,5 +1,5 @@
 // tests/core/probes/recurrence.c -- core/probes/recurrence.c against a float64 loop of the
-// recurrence, to which each row's value is given alone.
+// recurrence in which one row's value is 1 and all others are 0.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void weights_are_those_of_the_values(void **state)
     }
 }
 
-// The measurement changes no answer; shares of one picture lie between 0 and 1.
+// The measurement leaves the cache; the picture's share lies between 0 and 1.
 static void a_conversation_is_measured(void **state)
 {
     struct golden g;
@@ -80,6 +80,8 @@ static void a_conversation_is_measured(void **state)
     const struct result_table *t = results_find(&r, "recurrence");
     assert_non_null(t);
     assert_true(t->row_count > 0);
+    for (size_t i = 0; i < t->row_count; i++)
+        assert_true(t->rows[i].value[1] > 0 && t->rows[i].value[1] < 1); // to the pictures
     assert_int_equal(engine_conversation(g.engine)->cached.n, cached);
     results_release(&r);
     golden_close(&g);

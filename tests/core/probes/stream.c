@@ -12,7 +12,7 @@ static double map_mean(const struct result_map *m)
     return sum / count;
 }
 
-// /norms numbers layers from h[0]: the cosine of layer l is that of h[l] and h[l+1].
+// The cosine of h[l] and h[l+1] is in row l of `stream`, and in row l + 1 of norms.cosines.
 static void cosines_equal_those_of_norms(void **state)
 {
     struct golden g;

@@ -317,7 +317,7 @@ static char *places_of(const char *name, const cJSON *scene)
     return b.length ? b.data : xstrdup("nowhere");
 }
 
-// Checks each requested name, in that order and without duplicates, with its places.
+// Checks the places of each requested name, in the order of the question.
 static void check_finds(const cJSON *scene, const char *question, const char *given)
 {
     char *names = xstrdup(question + strcspn(question, "?.") + 2), *rest = names, *name;
@@ -508,7 +508,7 @@ static void finds_name_existing_and_missing_objects(void **state)
     scratch_remove(folder);
 }
 
-// The list of the background and all places comes first and answers the sample's questions.
+// The list of the background and all places is the first answer of each sample, and no later one.
 static void listed_samples_begin_with_the_list(void **state)
 {
     char *folder = scratch_new();
@@ -534,8 +534,8 @@ static bool has_word(const char *text, const char *const *words)
     return false;
 }
 
-// Each answer follows from the cause alone; the cause is an object of the picture; present and
-// absent objects get both answers.
+// Each answer follows from the cause alone. A background or watermark that is the cause is listed
+// as an object. Present and absent objects get both answers.
 static void planted_answers_follow_from_the_cause(void **state)
 {
     static const char *const light[] = { "grey", "white", NULL };

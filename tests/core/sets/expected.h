@@ -27,7 +27,7 @@ static char *join(char *const *texts, size_t count)
     return buf_take(&b);
 }
 
-// The sample's pictures can be read and have that size.
+// Checks that the sample's pictures can be read and have that size.
 static void check_pictures(const struct dataset *d, const struct sample *s, int64_t wide,
                            int64_t high)
 {

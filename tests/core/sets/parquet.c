@@ -498,8 +498,8 @@ static void test_large_row(void **state)
     free(text);
 }
 
-// Ctrl-C ends the reading of a long footer, of many pages' headers and of a row that takes long;
-// other files are still read.
+// Ctrl-C ends the reading of a long footer and of a row with many bytes; a small file is still
+// read.
 static void test_cancelled(void **state)
 {
     enum { ITEMS = 1 << 20 };

@@ -647,7 +647,8 @@ static void test_submission_of_no_sample(void **state)
     free(path);
 }
 
-// Every row of the table of sets can be used.
+// Every set has files, and each of its ways has a known metric, a limit of tokens, a prompt and a
+// source.
 static void test_table(void **state)
 {
     for (const struct eval_set *s = eval_sets; s->name; s++) {

@@ -117,7 +117,7 @@ static void other_words_find_settings(void **state)
     }
 }
 
-// Other code finds these rows by their role: sessions, scripts and training runs name no key.
+// Other code finds these rows by their role.
 static void rows_of_sampler_and_precision_have_roles(void **state)
 {
     int of[USE_ARITHMETIC + 1] = { 0 };
@@ -214,7 +214,7 @@ static void a_reset_brings_the_default_back(void **state)
     settings_free(s);
 }
 
-// Checks the stored form of a list of layers, and which layers of a model it names ("" for an
+// Checks the stored form of a list of layers, and which layers of a model it names ("refused": an
 // error).
 static void check_layers(const char *typed, const char *kept, int layers, const char *named)
 {
@@ -270,7 +270,7 @@ static void bad_lists_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct err err;
         char *text = setting_spell(settings_find("ffn.layers"), bad[i], &err);
-        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        if (text) fail_msg("'%s' was accepted as '%s'", bad[i], text);
         assert_non_null(strstr(err.text, "ffn.layers cannot be"));
     }
 }
@@ -285,7 +285,7 @@ static void lists_of_numbers_are_checked(void **state)
     free(text);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         text = setting_spell(&row, bad[i], &err);
-        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        if (text) fail_msg("'%s' was accepted as '%s'", bad[i], text);
         assert_non_null(strstr(err.text, "from 0 to 1"));
     }
 }
@@ -312,7 +312,7 @@ static void files_with_factors_are_checked(void **state)
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *text = setting_spell(&row, bad[i], &err);
-        if (text) fail_msg("'%s' was taken as '%s'", bad[i], text);
+        if (text) fail_msg("'%s' was accepted as '%s'", bad[i], text);
         assert_non_null(strstr(err.text, "x.files cannot be"));
     }
     size_t count;

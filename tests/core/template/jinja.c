@@ -394,8 +394,8 @@ static void test_left_out(void **state)
     refused("{{ x | tojson(sort_keys=true) }}", "'tojson' has no argument 'sort_keys'");
 }
 
-// An error names the line of an unknown construct, but not that of a template's own
-// raise_exception.
+// `unknown` is set for a construct that is not known, but not for raise_exception or an error of
+// types.
 static void test_unknown(void **state)
 {
     struct err err;
@@ -529,7 +529,7 @@ static void test_long(void **state)
     free(text);
 }
 
-// --- the variables that a template takes ---------------------------------------------------------
+// --- the variables that a template reads ---------------------------------------------------------
 
 static void list_name(void *list, const char *name)
 {

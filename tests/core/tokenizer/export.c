@@ -1,5 +1,5 @@
 // tests/core/tokenizer/export.c -- tokenizers exported as lists and read back give the same ids for
-// any text.
+// random texts.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include "core/tokenizer/tokenizer.h"
 
-// A text of random characters of all lengths, words and spaces.
+// A text of random parts: characters of one to four bytes, words, white space.
 static size_t random_text(char *text, size_t room, uint32_t *seed)
 {
     static const char *const parts[] = {

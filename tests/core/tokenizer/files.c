@@ -219,7 +219,7 @@ static void errors_name_the_expected_format(void **state)
     }
 }
 
-// Every truncated file is refused or gives a smaller model; damage has no other effect.
+// A truncated file, or one with a changed byte, is read or refused with a message that names it.
 static void test_damaged_files(void **state)
 {
     static const char *const paths[] = { "tests/goldens/tokenizers/llama/tokenizer.model",

@@ -169,7 +169,8 @@ static void test_hostile_pattern(void **state)
     cancel_unwatch(&flag);
 }
 
-// Everything that a parenthesis or quantifier can begin still compiles after callouts are inserted.
+// Patterns with many forms of parentheses and quantifiers still compile after callouts are
+// inserted.
 static void test_pattern_forms(void **state)
 {
     static const char *const regexes[] = { "((?R)?a)*b",
@@ -263,7 +264,7 @@ static void test_decoders(void **state)
     check_decoded("{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Replace\","
                   "\"pattern\":{\"String\":\"x" MARK "\"},\"content\":\"-\"}]}",
                   ids, 4, MARK "a-" MARK "a");
-    // The same holds for any number of matches.
+    // All of 200 matches are replaced.
     int32_t many[200];
     char expected[201] = "";
     for (int i = 0; i < 200; i++) many[i] = 'x';

@@ -130,7 +130,8 @@ static void test_bytes(void **state)
     tokenizer_free(llama);
 }
 
-// Every id and random ones, including byte tokens: streaming equals decoding at once.
+// Streaming random ids equals decoding them at once. Odd rounds have ids below 260, which include
+// byte tokens; even rounds have any ids, including some that do not exist.
 static void test_streaming(void **state)
 {
     uint32_t x = 1;
@@ -282,8 +283,7 @@ static void test_long_word(void **state)
     }
 }
 
-// Tokenizing a text far beyond the context stops before all of its tokens are computed, even within
-// one word.
+// A text with more tokens than allowed is refused, even if it is one word.
 static void test_most(void **state)
 {
     for (int i = 0; i < 2; i++) {

@@ -180,7 +180,7 @@ static void test_not_kept(void **state)
     char *folder = in("out/checkpoint-2"), *part = in("out/checkpoint-3.part");
     assert_null(adapter_read(folder, m, &err));
     assert_non_null(strstr(err.text, "train.keep"));
-    // Any remains of a run killed while writing are removed.
+    // Removes what a run killed while writing has left.
     char *deep = in("out/checkpoint-3.part/config.json.part");
     assert_int_equal(mkdir(part, 0777) + mkdir(deep, 0777), 0);
     train("out", true, 0, settings, 0, NULL);
@@ -189,7 +189,8 @@ static void test_not_kept(void **state)
     free(folder), free(part), free(deep);
 }
 
-// If a full disk or a crash leaves a checkpoint empty, the previous one is used.
+// A damaged or empty checkpoint stops a resumed run; without that checkpoint's folder, the run
+// continues from the one before it.
 static void test_damaged(void **state)
 {
     (void)state;

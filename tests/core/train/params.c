@@ -115,7 +115,8 @@ static void fill_items(struct select_item items[ITEMS])
     items[IRA].linear = false;
 }
 
-// Expects trained weights and LoRAs as bits, and the rank: "EMBED Q:8" ...
+// `trained`, `lora`: bits of the items that the rules train and that get a LoRA of `rank`; alpha is
+// 3 * rank.
 static void check_rules(const char *rules, unsigned trained, unsigned lora, int64_t rank)
 {
     struct select_item items[ITEMS];
@@ -261,7 +262,7 @@ static int64_t trained(struct model *m, const char *key, const char *value)
     return count;
 }
 
-// Numbers of trained weights of each golden model, counted by names in its files. "full" is
+// Numbers of trained weights of golden models, counted by names in their files. "full" is
 // everything but the encoder, so it includes the newline embedding. Norms are those before
 // attention and FFN, but neither GLM's norms after them nor those inside of attention (Qwen3, MLA).
 static void test_sets_of_each_family(void **state)

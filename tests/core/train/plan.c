@@ -144,7 +144,7 @@ static void test_shares(void **state)
         }
 }
 
-// A plan does not change the model.
+// A forecast leaves the model's first norm as it is.
 static void test_outline(void **state)
 {
     (void)state;

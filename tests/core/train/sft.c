@@ -90,7 +90,7 @@ static void check_golden(const char *method, const char *params, const char *ali
     char *data = trial_golden_data(scratch), *out = xasprintf("%s/%s", scratch, name);
     open_golden(&g);
     if (trial_run(&t, GOLDEN, data, out, false, settings) != 0) fail_msg("%s", t.err.text);
-    // The fourth loss is the one after the last step.
+    // The reference's fourth loss is that after the last step, which a run does not compute.
     float losses[4];
     char key[64];
     snprintf(key, sizeof key, "train.%s.losses", name);
@@ -338,7 +338,8 @@ static void test_pause(void **state)
     free(data), free(straight), free(parts);
 }
 
-// The result loads and computes with the trained weights.
+// The result loads as a model with the same names and types; more than three quarters of its
+// weights have changed.
 static void test_result_loads(void **state)
 {
     (void)state;
@@ -405,7 +406,7 @@ static bool same_tensors(const char *a, const char *b)
 
 // Training continues from an adapter's LoRA: the loss starts at that of the adapted model, and with
 // rate 0 nothing changes.
-static void test_lora_goes_on(void **state)
+static void test_lora_continues(void **state)
 {
     (void)state;
     static const char lora[] = "lora:q_proj,down_proj:4";
@@ -747,7 +748,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_order),
         IN_SCRATCH(test_pause),
         IN_SCRATCH(test_result_loads),
-        IN_SCRATCH(test_lora_goes_on),
+        IN_SCRATCH(test_lora_continues),
         IN_SCRATCH(test_killed),
         IN_SCRATCH(test_folder_in_use),
         IN_SCRATCH(test_threads),

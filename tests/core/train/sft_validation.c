@@ -286,8 +286,9 @@ static void test_collapse_and_averages(void **state)
     free(data);
 }
 
-// With pruning, the loss of each sample equals that of /eval with the same settings, keeping all
-// tokens equals no pruning bit for bit, and recomputing layers gives the same gradients.
+// With pruning, the mean loss equals that of /eval with the same settings. Keeping all tokens gives
+// the gradient norms of training without pruning, bit for bit; recomputing layers gives the same
+// gradient norms.
 static void test_pruned(void **state)
 {
     (void)state;

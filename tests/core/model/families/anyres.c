@@ -89,8 +89,7 @@ static void bad_grids_are_refused(void **state)
 
 // --- tokens --------------------------------------------------------------------------------------
 
-// In every shape, tiles lie inside the tokens and do not overlap, and all other tokens are
-// newlines.
+// For many sizes, tiles lie inside the tokens, and their cells and the newlines are all tokens.
 static void tokens_are_cells_of_tiles_and_newlines(void **state)
 {
     static const char *const folders[] = { ONEVISION, NEXT };
@@ -118,7 +117,7 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
     }
 }
 
-// Tokens of a model of a published shape with only the fields that counting tokens reads.
+// Counts the tokens of a picture for a published shape; sets only the fields that the count reads.
 static int64_t published_tokens(const char *family, const struct vision_kind *kind, int64_t image,
                                 const char *grids, int64_t most, struct picture_shape shape)
 {

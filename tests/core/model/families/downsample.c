@@ -69,8 +69,8 @@ static int64_t others(const struct picture_tile *tiles, int count, int64_t token
     return n;
 }
 
-// Newlines are at the ends of rows, a class token is at the front; each equals such a token of the
-// original picture.
+// Each token outside the grids equals such a token of the original picture; newlines are at the
+// ends of rows.
 static void check_others(const struct picture *p, const float *x, const float *y, int64_t width,
                          const struct picture_tile *was, const struct picture_tile *now, int count,
                          int64_t before)
@@ -94,7 +94,7 @@ static void check_others(const struct picture *p, const float *x, const float *y
     free(to);
 }
 
-// Rows and columns keep their ratio; the tokens never exceed the share and are not far below it.
+// The tokens do not exceed the share; with one more row and one more column they would.
 static void check_size(const struct picture_tile *was, const struct picture_tile *now, double share)
 {
     const double most = fmax(rint(share * (double)(was->rows * was->cols)), 1);

@@ -44,7 +44,7 @@ static void configs_of_all_versions_mean_the_same(void **state)
         config_of(GEMMA "\"intermediate_size\": 10240, \"sliding_window\": 1024, "
                         "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}}");
     check_4b(&c);
-    // Gemma 3 has no such keys.
+    // Gemma 3 does not read use_sliding_window and max_window_layers.
     c = config_of(GEMMA "\"sliding_window\": 1024, \"use_sliding_window\": false, "
                         "\"max_window_layers\": 3, "
                         "\"rope_scaling\": {\"factor\": 8.0, \"rope_type\": \"linear\"}}");

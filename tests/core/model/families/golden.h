@@ -166,8 +166,8 @@ static inline void compare_all(const struct golden *g, const struct safetensors 
         compare(g, t, theirs, 0, (int64_t)r->bytes / 4);
 }
 
-// Compares slice `index` along the first dimension of a golden tensor, if the golden has such a
-// tensor.
+// Compares the dumped tensor named by `format` and `index` with a slice along the first dimension
+// of a golden tensor, if there is such a golden tensor.
 static inline void compare_slice(const struct golden *g, const struct safetensors *f,
                                  const char *format, int index, const char *theirs, int64_t slice)
 {

@@ -1,6 +1,7 @@
 // tests/core/model/families/limits.c -- image.max_tokens (core/picture/preprocess.c,
-// core/picture/tile_grid.c, core/model/families/anyres.c): it equals a lower limit in the folder,
-// for every picture and family; the caches that a change drops; limits that no picture can meet.
+// core/picture/tile_grid.c, core/model/families/anyres.c): it equals a lower limit in Qwen2.5-VL's
+// folder; costs of pictures in every family that has a limit; the caches that a change drops;
+// limits that no picture can meet.
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
 #include "tests/core/model/families/golden.h"

@@ -357,7 +357,8 @@ static int64_t window_of(const char *more)
     return c.window;
 }
 
-// transformers needs the factors. Unlike Mistral's, a config without a window has none.
+// Ministral's config must have the factors, as in transformers. Unlike Mistral, Ministral has a
+// window only if its config names one.
 static void ministral_needs_its_parameters(void **state)
 {
     struct err err = { 0 };

@@ -2,7 +2,7 @@
 #ifndef TESTS_CORE_MODEL_FAMILIES_MODELS_H
 #define TESTS_CORE_MODEL_FAMILIES_MODELS_H
 
-// Vision models with goldens of every method, every probe and training; and text models.
+// Vision models with goldens of every method, every probe and training.
 #define GOLDEN_SEEING                                                                             \
     "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision", \
         "kimi-vl", "qwen3-vl"

@@ -115,7 +115,7 @@ static void check_picture(struct fixture *f, const struct safetensors *dump, int
     free(want);
 }
 
-// Tests each picture by itself, and two pictures whose token counts differ in one prompt.
+// Tests pairs of pictures whose token counts differ, in one prompt.
 static void visual_tokens_equal_naive_loops(void **state)
 {
     static const char *const pictures[] = { "scene.png", "tall.jpg", "tiny.png", "wide.png" };
@@ -300,7 +300,7 @@ static void methods_follow_the_size_of_the_picture(void **state)
     close_shape(&f);
 }
 
-// Each picture has a map with as many cells as visual tokens; the last cells include the border.
+// Each picture has a map with a cell for each visual token.
 static void maps_have_the_grid_of_the_picture(void **state)
 {
     static const char *const pictures[] = { "tall.jpg", "wide.png" };

@@ -65,7 +65,7 @@ static void check_weights(const struct golden *g)
     assert_true(checked > 0);
 }
 
-// The largest difference of the last `rows` rows.
+// The largest difference between `last` and a golden tensor.
 static double difference(const struct golden *g, const float *last, const char *name)
 {
     const struct safetensor *theirs = safetensors_find(g->tensors, name);

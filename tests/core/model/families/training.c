@@ -107,8 +107,8 @@ static const char *const folders[] = { GOLDEN_TRAINED, "qwen2-vl",    "qwen3-vl-
         for (bool open_ = (open_model(&(f), folders[folder_]), true); open_;        \
              open_ = false, close_model(&(f)))
 
-// The loss is the same without a tape and with one, whether activations are kept or recomputed,
-// whatever is trained.
+// The loss is the reference's without a tape and with one, whether activations are kept or
+// recomputed.
 static void test_loss(void **state)
 {
     (void)state;
@@ -327,8 +327,8 @@ static void test_same_bits(void **state)
     }
 }
 
-// The losses and gradients of both samples in one pass, each with weight one half. Every other pass
-// has the samples in reverse order, and one of them twice.
+// The losses and gradients of samples in one pass, each with weight one half: a and b or, with
+// `turned`, b, a and b.
 static void run_batch(struct fixture *f, bool recompute, bool turned, double *losses)
 {
     struct conversation c[3];
