@@ -106,6 +106,12 @@ static const char *find_in(const struct csv *t, const char *row, const char *col
     return found;
 }
 
+static int no_tables(struct err *err)
+{
+    return err_set(err, "the command showed no table: if it started a job, add --here, or wait and "
+                        "collect from what shows its results (/eval show, /results)");
+}
+
 // Finds a cell by ROW, ROW:COLUMN or TABLE:ROW:COLUMN, which may be patterns, in the last table
 // that has it. Without TABLE, skips tables of standard deviations (NAME.std).
 static const char *find_cell(const struct collecting *c, const char *cell_name, struct err *err)
@@ -124,7 +130,9 @@ static const char *find_cell(const struct collecting *c, const char *cell_name, 
         if (table ? tap_match(table, c->shown[i].name) : !text_ends(c->shown[i].name, ".std"))
             found = find_in(&c->shown[i].table, row, column);
     free(copy);
-    if (!found)
+    if (!found && !c->shown_count)
+        no_tables(err);
+    else if (!found)
         err_set(err,
                 "no table shown so far has '%s': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with "
                 "the names shown",
@@ -139,8 +147,11 @@ static const struct shown *find_table(const struct collecting *c, const char *na
         if (tap_match(name, c->shown[i].name)) return &c->shown[i];
     for (size_t i = 0; i < c->shown_count; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", c->shown[i].name);
-    err_set(err, "the command showed no table '%s'; it showed: %.300s", name,
-            b.data ? b.data : "none");
+    if (!c->shown_count)
+        no_tables(err);
+    else
+        err_set(err, "the command showed no table '%s'; it showed: %.300s", name,
+                b.data ? b.data : "none");
     buf_release(&b);
     return NULL;
 }
@@ -258,6 +269,23 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
+// Refuses a row that has these values but none of the cells to collect: it is from another
+// measurement, so it must neither count as this one nor be replaced.
+static int check_kept(const struct collecting *c, const struct csv *t, size_t row, struct err *err)
+{
+    const char *lacks = NULL;
+    for (int i = 0; i < c->pair_count; i++) {
+        if (c->pairs[i].cell && *cell(t, row, c->pairs[i].name)) return 0;
+        if (c->pairs[i].cell) lacks = c->pairs[i].name;
+    }
+    if (!lacks) return 0;
+    return err_set(err,
+                   "'%s' has a row with these values, but without '%s': collect into another file, "
+                   "add a NAME=VALUE that tells the measurements apart, or replace the row with "
+                   "--again",
+                   c->file, lacks);
+}
+
 // Returns 1 if the file already has rows with these values from this model and state, 0 if not, -1
 // on an error (grid_plan.kept).
 static int is_kept(struct grid *g, size_t cell, struct err *err)
@@ -267,9 +295,10 @@ static int is_kept(struct grid *g, size_t cell, struct err *err)
     int found = 0;
     if (c->again) return 0;
     if (open_file(c, &t, err) < 0) return -1;
-    for (size_t r = 0; r < t.row_count && !found; r++) found = match_row(c, &t, r) == SAME;
+    for (size_t r = 0; r < t.row_count && !found; r++)
+        if (match_row(c, &t, r) == SAME) found = check_kept(c, &t, r, err) < 0 ? -1 : 1;
     csv_release(&t);
-    if (found)
+    if (found > 0)
         sinks_notice(c->shell->sinks,
                      "'%s' already has these rows: nothing to do (--again replaces them)", c->file);
     return found;

@@ -317,7 +317,7 @@ static void name_unused(const struct paper_plan *p)
     free(text);
 }
 
-// Checks that a file of --data can be read, or that of SET:FILE or SET/SUITE:FILE, a value of
+// Checks that a file of --data can be read, or that of SET[/SUITE]:FILE[:DIR], a value of
 // train.validation.
 static int check_data(const char *text, struct err *err)
 {

@@ -12,7 +12,6 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/eval/score_plan.h"
-#include "core/picture/image.h"
 #include "core/sets/source.h"
 #include "core/train/forecast.h"
 #include "sessions/job_ranks.h"
@@ -52,35 +51,17 @@ static void add_cost(struct costs *c, const char *what, double samples, double s
     c->memory = fmax(c->memory, memory);
 }
 
-// Looks at the first few samples of a data set: one of them must be readable, the model must take
-// pictures if one has a picture, and this one must be where the data says.
+// Checks the first picture of a data set, and that the model takes pictures if there is one.
 static int check_picture(const struct costs *c, const struct dataset *d, const char *what,
                          struct err *err)
 {
-    enum { LOOK = 16 };
     struct event_info info = { 0 };
-    struct err first = { 0 }; // why the first sample cannot be read
-    int status = 0;
-    bool found = false, readable = false;
+    bool pictures;
     engine_info(c->plan->shell->engine, &info);
-    for (int64_t i = 0; i < d->count && i < LOOK && !found && status == 0; i++) {
-        struct sample s;
-        struct err later;
-        const bool read = dataset_read(d, i, &s, i ? &later : &first) == 0;
-        readable |= read;
-        found = read && s.dialogue.path_count;
-        if (found && !info.visual_layers && !c->partly) {
-            status = err_set(err, "%s has pictures, but the model is text-only", what);
-        } else if (found) {
-            size_t size;
-            char *bytes = dataset_picture(d, s.dialogue.paths[0], IMAGE_MAX_FILE, &size, err);
-            if (!bytes) status = err_in(err, "%s", what);
-            free(bytes);
-        }
-        sample_release(&s);
-    }
-    if (!readable && d->count) status = err_set(err, "%s: %s", what, first.text);
-    return status;
+    const int status = set_source_check_picture(d, &pictures, err);
+    if (pictures && !info.visual_layers && !c->partly)
+        return err_set(err, "%s has pictures, but the model is text-only", what);
+    return status < 0 ? err_in(err, "%s", what) : 0;
 }
 
 // Counts the samples of a training file and checks a picture; NaN if the plan has yet to make the

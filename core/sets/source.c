@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/data/dataset.h"
 #include "core/data/shots.h"
 #include "core/files/checkpoint.h"
+#include "core/picture/image.h"
 #include "core/sets/set.h"
 
 bool set_source_split(struct set_source *s, char *text)
@@ -17,6 +19,8 @@ bool set_source_split(struct set_source *s, char *text)
     if (slash && slash < colon) *slash = 0, s->suite = slash + 1;
     s->name = text;
     s->data = colon + 1;
+    if ((colon = strrchr(colon + 1, ':')) && access(s->data, F_OK) < 0)
+        *colon = 0, s->images = colon + 1;
     return true;
 }
 
@@ -54,6 +58,30 @@ int set_source_open(const struct set_source *s, struct dataset *d, struct err *e
                            ? eval_set_open(d, s->kind, s->way, s->data, s->images, s->columns, err)
                            : dataset_open(d, s->data, s->images, err);
     return status == 0 && s->shots ? dataset_add_shots(d, s->shots, err) : status;
+}
+
+int set_source_check_picture(const struct dataset *d, bool *pictures, struct err *err)
+{
+    enum { LOOK = 16 };
+    struct err first = { 0 }; // why the first sample cannot be read
+    int status = 0;
+    bool readable = false;
+    *pictures = false;
+    for (int64_t i = 0; i < d->count && i < LOOK && !*pictures; i++) {
+        struct sample s;
+        struct err later;
+        const bool read = dataset_read(d, i, &s, i ? &later : &first) == 0;
+        readable |= read;
+        *pictures = read && s.dialogue.path_count;
+        if (*pictures) {
+            size_t size;
+            char *bytes = dataset_picture(d, s.dialogue.paths[0], IMAGE_MAX_FILE, &size, err);
+            if (!bytes) status = -1;
+            free(bytes);
+        }
+        sample_release(&s);
+    }
+    return readable || !d->count ? status : err_set(err, "%s", first.text);
 }
 
 int set_source_hash(const struct dataset *d, char hex[HASH_HEX], struct err *err)

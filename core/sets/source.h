@@ -47,8 +47,8 @@ struct set_source {
             OPTION_TEXT, .at = offsetof(type, field.columns)                                       \
     }
 
-// Sets name, suite and data from SET:FILE or SET/SUITE:FILE, which it cuts and which must outlive
-// *s; false: the text has no colon.
+// Sets name, suite, data and images from SET[/SUITE]:FILE[:DIR], which it cuts and which must
+// outlive *s; false: the text has no colon. A file whose name has a colon needs no DIR.
 bool set_source_split(struct set_source *s, char *text);
 // Sets kind and way, and replaces a name in the hub cache (org/name) with the path of its file.
 // Returns -1 also if an option is given without another that it needs.
@@ -57,6 +57,9 @@ void set_source_release(struct set_source *s);
 // Checks that the file begins like its kind of data; reads its beginning only.
 int set_source_check(const struct set_source *s, struct err *err);
 int set_source_open(const struct set_source *s, struct dataset *d, struct err *err);
+// Looks at the first few samples of open data: one of them must be readable, and the first picture
+// must be where the data says. *pictures: one of them has a picture.
+int set_source_check_picture(const struct dataset *d, bool *pictures, struct err *err);
 // SHA-256 of the open data.
 int set_source_hash(const struct dataset *d, char hex[HASH_HEX], struct err *err);
 

@@ -241,7 +241,7 @@ const struct setting train_settings[] = {
       .help = "Validation set, to find the best checkpoint: a data file; the fraction of the "
               "samples to hold out (0.05; samples that share a picture are held out together); or "
               "evaluation sets, SET:FILE or SET/SUITE:FILE separated by commas, whose scores are "
-              "averaged." },
+              "averaged. SET:FILE:DIR names the folder of the set's pictures." },
     { .key = "train.score",
       .type = SETTING_CHOICE,
       .def = "auto",

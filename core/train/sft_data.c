@@ -11,6 +11,7 @@
 
 #include "core/base/hash.h"
 #include "core/data/order.h"
+#include "core/model/families/family.h"
 #include "core/sets/set.h"
 #include "core/talk/conversation.h"
 #include "core/train/data_check.h"
@@ -209,6 +210,25 @@ int sft_validation_check(const struct settings *s, struct err *err)
     return status == 0 ? 0 : err_in(err, "train.validation");
 }
 
+// Checks a picture of each set before training, not at the first validation, and reports the set.
+static int check_sets(const struct sft *t, struct err *err)
+{
+    bool pictures;
+    for (size_t i = 0; i < t->sets.count; i++) {
+        const struct sft_scored *one = &t->sets.list[i];
+        int status = set_source_check_picture(&one->data, &pictures, err);
+        if (status < 0 && pictures && !one->from.images)
+            err_in(err, "name the folder of its pictures as SET:FILE:FOLDER");
+        if (pictures && !t->job->model->family->pictures)
+            status = err_set(err, "it has pictures, but the model is text-only");
+        if (status < 0) return err_in(err, "train.validation: %s", one->name);
+        job_log(t->job, "validation: %s as %s, %lld sample%s of '%s'", one->name,
+                one->from.way->suite, (long long)one->data.count, one->data.count == 1 ? "" : "s",
+                one->from.data);
+    }
+    return 0;
+}
+
 static int open_validation(struct sft *t, struct err *err)
 {
     const struct settings *s = t->job->settings;
@@ -216,11 +236,7 @@ static int open_validation(struct sft *t, struct err *err)
     double share;
     const char *file = file_of_validation(s, &t->sets, &share);
     t->validation_file = file != NULL;
-    for (size_t i = 0; i < t->sets.count; i++)
-        job_log(t->job, "validation: %s as %s, %lld sample%s of '%s'", t->sets.list[i].name,
-                t->sets.list[i].from.way->suite, (long long)t->sets.list[i].data.count,
-                t->sets.list[i].data.count == 1 ? "" : "s", t->sets.list[i].from.data);
-    if (t->sets.count) return 0;
+    if (t->sets.count) return check_sets(t, err);
     if (file) { // a separate data file
         size_t both = 0, which;
         const int status = open_set(t, &t->validation, file, t->options.images, err);

@@ -1,4 +1,4 @@
-// core/train/sft_sets.c -- evaluation sets as validation: train.validation SET:FILE, SET:FILE ...
+// core/train/sft_sets.c -- evaluation sets as validation: train.validation SET:FILE[:DIR], ...
 // Each set is scored by its own rule (sft_score.c); the mean of their scores selects the best
 // weights.
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool names_sets(const char *text)
     return strchr(text, ':') && access(text, F_OK) != 0;
 }
 
-// Reads SET:FILE or SET/SUITE:FILE.
+// Reads SET[/SUITE]:FILE[:DIR].
 static int read_one(struct sft_sets *sets, char *word, struct err *err)
 {
     struct sft_scored *one = &sets->list[sets->count];

@@ -113,6 +113,11 @@ error: the command showed no table 'nothing'; it showed: norms.interface, norms.
 > /collect $layers run=c x=@nothing : /norms
 ...
 error: no table shown so far has 'nothing': write @ROW, @ROW:COLUMN or @TABLE:ROW:COLUMN with the names shown
+> /collect $layers run=b x=@nothing : /norms
+error: '$layers' has a row with these values, but without 'x': collect into another file, add a NAME=VALUE that tells the measurements apart, or replace the row with --again
+> /collect $layers run=c x=@score : /get train.lr
+...
+error: the command showed no table: if it started a job, add --here, or wait and collect from what shows its results (/eval show, /results)
 > /collect $layers run=c x=@all
 error: give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --here
 > /collect $layers run=c x=@all : norms

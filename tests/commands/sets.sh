@@ -340,6 +340,13 @@ P
 )" " 1 0.166667 /  2 0.166667 / .pope 1 0.333333 / .pope 2 0.333333 / .pope-2 1 0.0 / .pope-2 2 0.0 / "
 same "their mean" "$(jq -r '.validation_score_of, .validation_score, .validation_samples' "$work/out/training.json" | paste -sd' ')" \
     "mean of pope, pope-2 0.16666666666666666 8"
+# Pictures in another folder: named after the file; missing ones are found before the first step.
+coco=$work/sets/captions_val2017.json
+tiny '/set train.method layernorm-simple' '/set train.steps 1' "/set train.validation coco:$coco:$work/sets/img" \
+    "/train $work/pope.json $work/coco" /wait "/set train.validation coco:$coco" "/train $work/pope.json $work/no" /wait
+check_has "captions scored" 'select(.event=="notice").text' "validation score 0 (coco) (best, at step 1)"
+check_has "no pictures" 'select(.event=="error").message' \
+    "failed: train.validation: coco: name the folder of its pictures as SET:FILE:FOLDER: cannot open '$work/sets/0.png'"
 tiny "/set train.validation $sets" '/set train.score loss' "/train $work/pope.json $work/no" '/set train.score auto' \
     '/set train.validation pope:none.tsv' "/train $work/pope.json $work/no" "/set train.validation pope:$work/pope.json,x" \
     "/train $work/pope.json $work/no" "/set train.validation popp:$work/pope.json" "/train $work/pope.json $work/no"
