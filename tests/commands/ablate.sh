@@ -13,7 +13,7 @@ same "the heads of two layers, ranked" "$(tail -n +2 "$work/a-ablate.heads.csv" 
 check "tokens of the object" 'select(.event == "heatmap" and .name == "ablate.picture") | (.values | map(select(. != null)) | length) as $n | ($n > 4 and $n < 40)' true
 same "a mean of each layer with an interval, ranked" "$(for file in d-ablate.ffn d-ablate.ffn.interval; do
     tail -n +2 "$work/$file.csv" | cut -d, -f1 | tr -d '"\n'; echo; done | sort -u | tr -d '\n' | wc -c)" 8
-same "the mean is inside" "$(paste -d, "$work/d-ablate.ffn.csv" "$work/d-ablate.ffn.interval.csv" | awk -F, 'NR > 1 && !($4 <= $2 && $2 <= $5)')" ""
+same "each mean is within its interval" "$(paste -d, "$work/d-ablate.ffn.csv" "$work/d-ablate.ffn.interval.csv" | awk -F, 'NR > 1 && !($4 <= $2 && $2 <= $5)')" ""
 
 session "refusals" demo/model <<E
 > /ablate

@@ -27,7 +27,7 @@ $(ids adapter.lora.gen_ids)
 $(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 6p)"
 [ "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 4p)" != "$(ids adapter.lora.gen_ids)" ] ||
     fail "half the scale gives the same answer"
-check "what is kept" 'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' \
+check "loaded adapters" 'select(.event == "table" and .name == "adapters").rows | map(.[0] + " " + .[1]) | join(", ")' \
     $'lora yes, ln_tuning no\nlora no'
 check "an unknown name" 'select(.event == "error").message' "no adapter 'norms' is loaded (/adapter list)"
 check "reports the setting" 'select(.event == "setting" and .key == "adapter").value' "$lora
@@ -108,7 +108,7 @@ attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 407
 > What is in the picture?
 (an answer to 25 visual tokens)
 E
-check "the former stays" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
+check "the former adapter stays" 'select(.event == "answer").ids | tostring' "$(ids adapter.lora.gen_ids)"
 mkdir "$work/running"
 echo '{"state": "running"}' >"$work/running/training.json"
 session "an unfinished training" $llava <<E
@@ -237,7 +237,7 @@ decoder o_proj     4       4     1      2048        1.62709
 decoder q_proj     4       4     1      2048        1.56129
 decoder v_proj     4       4     1      2048        1.59046
 E
-check "the scale is in it" 'select(.event == "answer").ids | tostring' "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)
+check "the saved adapter includes the scale" 'select(.event == "answer").ids | tostring' "$(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)
 $(jq -c 'select(.event == "answer").ids' "$work/events" | sed -n 1p)"
 cmp -s "$work/saved/training.json" "$work/foreign/training.json" || fail "training.json is not kept"
 python3 - "$work/foreign" "$work/saved" "$work/small" <<'P' || fail "the saved numbers are wrong"
@@ -306,7 +306,7 @@ for name in values expert; do
     lines "/load tests/goldens/qwen3-vl-moe" "/adapter load $work/$name" "/adapter merge $work/$name.merged"
     [ -e "$work/$name.merged/model.safetensors" ] && echo $name
 done >"$work/written"
-same "merged beside experts" "$(cat "$work/written")" values
+same "which merged models are written" "$(cat "$work/written")" values
 check_has "experts in one tensor" 'select(.event == "error").message' "store 'model.language_model.layers.1.mlp.experts.2.down_proj.weight' as a part of another tensor"
 
 # A notice names training options that are not used here, however the adapter is loaded.

@@ -39,7 +39,7 @@ $plain"
     later=$(answers_of "${with[@]}" '/set adapter.when pictures' "$text" "${see[@]}" '/set adapter.when always' /regen \
         '/set adapter.when pictures' /regen /undo "$text" /undo /undo "$text")
     same "the picture's answer is the adapter's" "$(sed -n 2p <<<"$later")" "$(sed -n 3p <<<"$later")"
-    same "and stays so" "$(sed -n 4p <<<"$later")" "$(sed -n 3p <<<"$later")"
+    same "the same under adapter.when pictures again" "$(sed -n 4p <<<"$later")" "$(sed -n 3p <<<"$later")"
     same "a text alone again" "$(sed -n 6p <<<"$later")" "$plain"
     both=$(answers_of "${start[@]}" "$text" "$text")
     same "two texts after /undo of a picture" "$(sed -n 1p <<<"$later") $(sed -n 5p <<<"$later")" \
@@ -64,7 +64,7 @@ $plain"
         [ "$want" ] || fail "no loss of $kind"
         same "the loss of $kind" "$got" "$want"
         got=$(score "${with[@]}" '/set adapter.when pictures' "/eval $work/part.jsonl --metric loss" '/wait' '/eval show')
-        same "as a job" "$got" "$want"
+        same "the loss of $kind as a job" "$got" "$want"
     done
     want=$(score "${start[@]}" "/eval demo/seeing/choices.jsonl --limit 3 --here")
     got=$(score "${with[@]}" '/set adapter.when pictures' "/eval demo/seeing/choices.jsonl --limit 3 --here")
@@ -96,7 +96,7 @@ $plain"
         "/quantize $work/$name.gguf --type f16"
     cmp "$work/$name-always.gguf" "$work/$name.gguf" || fail "the quantised models differ"
     lines "${with[@]}" '/set adapter.when pictures' '/adapter show' "/train $work/data.jsonl $work/$name-out"
-    check_has "shown" 'select(.event == "text").text' "applied only in conversations with a picture"
+    check_has "/adapter show says when it applies" 'select(.event == "text").text' "applied only in conversations with a picture"
     check_has "training on it is refused" 'select(.event == "error").message' "/set adapter.when always"
     lines "${start[@]}" '/set adapter.when pictures' "$text" "/set adapter $adapter" /regen '/adapter unload' /regen
     check "set before the adapter" "$answers" "$plain

@@ -18,9 +18,9 @@ check "went through" 'select(.event=="done").ok' "$(yes true | head -6)"
 # The picture is not opened. The question on the third line gets the second answer for `x`.
 # Likelihoods still need the model.
 same "scores" "$(cut -d, -f2,4,5 "$work/here.csv" | tr -d '"' | head -4 | paste -sd' ')" "id,score,answer 7,1,Red. x,1,yes x,0,yes"
-same "a job's are the same" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
+same "scores of a job" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
 same "likelihood" "$(wc -l <"$work/here.csv")" 5
-check "which file" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
+check "the file of answers is named" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
     "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 5 samples, the first: sample none: the file of --answers has no answer for this question"
@@ -55,7 +55,7 @@ for option in "" "--thinking keep" "--thinking strip"; do
     jq -rn "$scored" "$work/events" >>"$work/scored"
 done
 same "scores" "$(paste -sd'|' "$work/scored")" "1 1 0 1 0|0 0 0 0 0|1 1 1 1 1"
-same "told" "$(paste -sd'|' "$work/thinking")" "removed from 3 answers; seen by the rule in 2 answers|seen by the rule in 5 answers|removed from 5 answers"
+same "what is reported of thinking" "$(paste -sd'|' "$work/thinking")" "removed from 3 answers; seen by the rule in 2 answers|seen by the rule in 5 answers|removed from 5 answers"
 lines "/load $llama" "/eval $work/think.jsonl --answers $work/thought.jsonl" /wait "/eval show"
 check "a job reports it too" "$thinking" "removed from 3 answers; seen by the rule in 2 answers"
 
@@ -70,7 +70,7 @@ for way in vlmevalkit lmms-eval "vlmevalkit --metric letter"; do
     jq -rn '[inputs | select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="choices lost")[1]] | join(" ")' "$work/events" >>"$work/none"
 done
 same "None" "$(paste -sd'|' "$work/none")" "0 0 0|4|1 1 1||1 1 1|4"
-check_has "and asks without it" 'select(.event=="table" and .name=="answers").rows[0][6]' "Options:
+check_has "the question lacks the lost choice" 'select(.event=="table" and .name=="answers").rows[0][6]' "Options:
 B. Two"
 
 # --answers reads what --submit writes, with the same scores; also a list (VQAv2's upload).
@@ -82,9 +82,9 @@ lines "/load $llava" "/set sample.max_tokens 4" "/eval $work/sets/POPE.tsv --set
 for key in score F1 'no yes/no'; do
     same "$key, read back" "$(jq -r --arg k "$key" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]==$k)[1]' "$work/events" | head -2 | uniq | wc -l)" 1
 done
-check "done" 'select(.event=="done").ok' "$(yes true | head -7)"
+check "no line fails" 'select(.event=="done").ok' "$(yes true | head -7)"
 
-# Random answers get the same scores as by the suites' rules.
+# Random answers get the scores that the suites' own rules give.
 python3 tests/core/sets/scores.py "$VLMSH" "$work/scores" || fail "scores differ"
 
 # Submissions have the published fields, types and order.
@@ -104,19 +104,19 @@ shared() { # NAME SCORE-N, of the answers on standard input
 }
 shared "in order" "1 of 5" <"$work/all"
 shared "first missing" "1 of 4" < <(tail -n +2 "$work/all")
-same "said" "$(row skipped)" "1 of 5 samples, the first: sample a: the file of --answers has 2 lines for the 3 questions with its id, and no unique match for the question \"What sky?\""
+same "the question without an answer is named" "$(row skipped)" "1 of 5 samples, the first: sample a: the file of --answers has 2 lines for the 3 questions with its id, and no unique match for the question \"What sky?\""
 shared "last first" "1 of 5" < <(tac "$work/all")
 shared "one twice" "1 of 5" < <(cat "$work/all" <(sed -n 2p "$work/all"))
 shared "another answer to one" "1 of 4" < <(sed -n '2s/red/green/p' "$work/all" | cat "$work/all" -)
-same "both unused" "$(row 'answers unused')" "2 of 6 lines, the first: line 2 (a)"
+same "both lines are unused" "$(row 'answers unused')" "2 of 6 lines, the first: line 2 (a)"
 shared "of another suite" "1 of 5" < <(tac "$work/all" | sed 's/Answer in a word/Short answer/')
-same "their questions are the same" "$(row 'other questions')" ""
+same "prompts of another suite are the same questions" "$(row 'other questions')" ""
 jq -nc '{id: 1, question: "Which colour?", answer: "grey"}, {id: 2, question: "Which letter?", answer: "H"}' >"$work/apart.jsonl"
 jq -nc '{id: 1, prompt: "How many?", text: "grey"}, {id: 2, prompt: "Question: Which letter?\nA word.", text: "H"}' >"$work/apart.answers"
 lines "/load $llama" "/eval $work/apart.jsonl --answers $work/apart.answers --metric exact --here"
 same "by their id alone" "$(row 'other questions')" '1 of 2 answers have a prompt that is not the question with their id, the first: line 1 (1), "How many?"'
 shared "id of another picture" "1 of 5" < <(echo '{"question_id": "z", "text": "x"}' | cat - "$work/all")
-same "named" "$(row 'answers unused')" "1 of 6 lines, the first: line 1 (z)"
+same "the unused line is named" "$(row 'answers unused')" "1 of 6 lines, the first: line 1 (z)"
 shared "without prompts" "1 of 5" < <(jq -c 'del(.prompt)' "$work/all")
 shared "without prompts, one missing" "1 of 2" < <(tail -n +2 "$work/all" | jq -c 'del(.prompt)')
 printf '[{"id": 1, "conversations": [{"from": "human", "value": "colour?"}, {"from": "gpt", "value": "grey"},

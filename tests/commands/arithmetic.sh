@@ -1,5 +1,5 @@
-# arithmetic.sh -- compute.matmul auto: bf16 if the CPU has bf16 products and the weights are bf16 or
-# quantised; every stored result names its arithmetic.
+# arithmetic.sh -- compute.matmul auto: bf16 if the CPU has bf16 products and the weights are bf16
+# or quantised; stored results name their arithmetic.
 . tests/commands/common.bash
 seeing=tests/goldens/llava-siglip-llama3 # bf16 weights; those of $llava are f16
 auto=f32
@@ -12,7 +12,7 @@ chosen=f32 both="f32 | bf16" mixed=mixed
 case $(vlmsh -c /version) in *'+ amx'* | *'+ bf16'*) chosen=$both ;; esac
 if [ $auto = f32 ]; then
     both=f32 mixed=f32
-    echo "SKIPPED: f32 is the faster one on this CPU: that auto computes in bf16, and what mixes it with f32"
+    echo "SKIPPED: f32 is faster on this CPU: no test that auto chooses bf16 and that results mix it with f32"
 fi
 # An unknown instruction set, or one that this CPU lacks, is an error.
 refused() { # SET MESSAGE

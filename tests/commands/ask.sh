@@ -42,11 +42,11 @@ same "fields" "$(jq -c 'select(.id == "c") | [.question, (.ids | length), .visua
 same "reference" "$(jq -r 'select(.reference).reference' "$work/out.jsonl")" 'A scene.'
 check_has "progress" 'select(.event == "progress" and .what == "answering") | "\(.step) of \(.steps)"' "6 of 6"
 check "the answers are not shown" 'select(.event == "answer").ids | length' $'4\n4'
-check "their second turn uses the cache" 'select(.event == "answer") | .computed_tokens < .prompt_tokens' $'false\ntrue'
+check "the second turn of the conversation uses the cache" 'select(.event == "answer") | .computed_tokens < .prompt_tokens' $'false\ntrue'
 
 # The same question typed gives the same answer.
 lines "${setup[@]}" "/image $scene" 'What is this?'
-same "same as typed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(jq -c .ids "$work/out.jsonl" | head -1)"
+same "the answer to a typed question" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(jq -c .ids "$work/out.jsonl" | head -1)"
 
 # A second run has nothing to do. If the last lines are missing and one is truncated, it writes the
 # same file again.
@@ -135,7 +135,7 @@ error: '$work/else.jsonl' line 3 answers "Else?", but sample "c" of the data ask
 > /ask --data $work/data.json --again --out $work/data.json
 error: '$work/data.json' is not an output file of /ask: choose another --out
 E
-same "anew" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
+same "answered again" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
 same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
 same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
 
@@ -185,7 +185,7 @@ error: '$work/three.jsonl.again' line 1 was answered with different settings: sa
 > /ask --data $three --out $work/three.jsonl --again
 2 answered, 0 with errors, 1 already there: '$work/three.jsonl'; 2 reached sample.max_tokens
 E
-same "in their place" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "3 3 3 "
+same "the new answers replace them" "$(jq -c '.ids | length' "$work/three.jsonl" | tr '\n' ' ')" "3 3 3 "
 [ ! -e "$work/three.jsonl.again" ] || fail "a temporary file is left"
 
 # The same questions about different pictures; existing errors; a full context; an option alone.
@@ -227,7 +227,7 @@ printf '[{"id":1,"question":"%s"}]' "$(printf 'a%.0s' {1..59})ää" >"$work/umla
 lines "${setup[@]}" "/ask --data $work/umlauts.json --out $work/umlauts.jsonl"
 sed -i 's/"question":"a/"question":"b/' "$work/umlauts.jsonl"
 lines "${setup[@]}" "/ask --data $work/umlauts.json --out $work/umlauts.jsonl"
-check_has "cut" 'select(.event == "error").message' "$(printf 'a%.0s' {1..59})\": "
+check_has "the question is cut" 'select(.event == "error").message' "$(printf 'a%.0s' {1..59})\": "
 
 # JSON lines, one of them broken; pictures elsewhere.
 mkdir "$work/elsewhere"
@@ -283,7 +283,7 @@ sed -i '4,$d' "$work/job.jsonl"
     "/ask --data data.json --out job.jsonl --limit 2 --job" /wait \
     "/ask --data $work/data.json --out job.jsonl --job" /wait '/system Be kind.' '/ask --data own.json --job' /wait)
 same "resumed by a job" "$(jq -c .id "$work/job.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "$(jq -c .id "$work/whole.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')"
-same "the named file records the system message" "$(jq -r '.provenance["system message"]' "$work/own.answers.jsonl" | sort -u)" "Be kind."
+same "the job's answers record the system message" "$(jq -r '.provenance["system message"]' "$work/own.answers.jsonl" | sort -u)" "Be kind."
 session "refused jobs" $llava <<E
 > /set sample.max_tokens 4
 > /set sample.ignore_eos on
@@ -350,7 +350,7 @@ number  id                     kind  score  answer                 reference    
 7       7                      -     1      7                      7                      q
 E
 same "written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd' ')" "$ids"
-same "mixed" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
+same "ids of a mix" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
 printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a large id of a request is changed"
 
 # VQAv2's two files are joined by exact ids: here two ids differ by one, beyond the integers of a

@@ -14,7 +14,7 @@ lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/00000
 check "no error" 'select(.event == "error").message' ""
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
 same "a row for each visual token" "$(grep -c picture "$work/q-attribute.rows.csv")" 144
-same "the sum is what it must be" "$(awk -F, '/integrated/ { print ($2 / $3 < 1.01 && $2 / $3 > 0.99), ($3 > 1) }' "$work/q-attribute.kinds.csv")" "1 1"
+same "integrated gradients sum to the change in log-probability" "$(awk -F, '/integrated/ { print ($2 / $3 < 1.01 && $2 / $3 > 0.99), ($3 > 1) }' "$work/q-attribute.kinds.csv")" "1 1"
 same "the parts add up to the logit" "$({ tail -n +2 "$work/a-attribute.direct.csv"; grep embedding "$work/a-attribute.logit.csv"; echo; grep answer "$work/a-attribute.logit.csv"; } |
     awk -F, '/^$/ { getline; print ($2 - sum < 1e-3 && sum - $2 < 1e-3) } { sum += $2 + $3 + $4 }')" 1
 check "maps of the kinds" 'select(.event == "heatmap" and .token == 1).name' \
@@ -54,4 +54,4 @@ check_has "a table's file is kept" 'select(.event == "error").message' "x-attrib
 check "nothing is measured" 'select(.event == "table").name' ""
 lines '/load demo/model' '/image demo/pictures/scene-1.png' 'Where is the red circle?' "/attribute --csv $work/y.csv"
 check_has "the maps' file is kept" 'select(.event == "error").message' "y-maps.csv' already exists"
-check "nothing is measured before the maps" 'select(.event == "table").name' ""
+check "nothing is measured if the file of maps exists" 'select(.event == "table").name' ""

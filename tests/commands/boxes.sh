@@ -39,9 +39,9 @@ lines "/image boxes.png"
 check "size of the figure" 'select(.event == "attached").width' 640
 talk '[100, 100, 200, 200]'
 lines "/set image.boxes pixels" "/load $root/demo/model" "/messages talk.json" "/boxes"
-check "none within" 'select(.event == "error").message' "the last answer has no box within the picture; boxes left out: 1. \
+check "no box within the picture" 'select(.event == "error").message' "the last answer has no box within the picture; boxes left out: 1. \
 Their numbers were read as pixels (pixels of the picture); image.boxes changes that"
 talk 'nothing'
 lines "/load $root/demo/model" "/messages talk.json" "/boxes"
-check "none" 'select(.event == "error").message' "the last answer has no boxes"
+check "no box" 'select(.event == "error").message' "the last answer has no boxes"
 finish

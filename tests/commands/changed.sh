@@ -12,12 +12,12 @@ same "the CSV has all questions" "$(wc -l <"$work/all.csv")" 25
 [ "$count" -ge 3 ] || fail "only $count flips"
 mapfile -t shows < <(seq -f '/changed %g' "$count")
 lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
-same "each" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
+same "every question" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
 check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
 check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
 check_has "past the last question" 'select(.event=="error").message' "no question $((count + 1)): the last is $count"
 
-# --worse and --better together list all questions.
+# --worse lists the questions that B answers worse, in their order.
 worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/events")
 better=$(jq -r 'select(.event=="changed" and .scores[1] > .scores[0]).id' "$work/events")
 mapfile -t shows < <(for i in $(seq "$(echo "$worse" | grep -c .)"); do echo "/changed --worse $i"; done)
@@ -29,7 +29,7 @@ lines "${compared[@]}" "/changed --better"
 # The same questions after a job, even in another process.
 lines "${compared[1]/--csv*/--job}" /wait
 lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --job 2"
-check "a job's" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')
+check "questions of a job" 'select(.event=="changed") | .id' "$(echo "$table" | cut -f1 | sed -n '1p;2p')
 $(echo "$worse" | sed -n 2p)"
 lines /changed
 check_has "nothing to show" 'select(.event=="error").message' "no data set has been compared yet"

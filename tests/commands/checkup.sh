@@ -1,6 +1,7 @@
 #!/bin/bash
-# commands/checkup.c, core/checkup/: a sound model passes; each breakage is found by the check that should find it, and
-# named; an interrupted check-up continues; impossible requests are refused.
+# commands/checkup.c, core/checkup/: a sound model passes; in broken models, the check meant for it
+# finds each breakage and names it; an interrupted check-up continues; impossible requests are
+# refused.
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

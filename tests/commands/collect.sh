@@ -9,14 +9,14 @@ lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" 
     "/run $work/one.vlmsh LAYER=0,1 KEEP=1,0.5"
 check "all combinations ran" 'select(.event=="table" and .name=="compare").name' \
     $'compare\ncompare\ncompare\ncompare'
-same "a row for each" "$(cut -d, -f1,2,4,5 "$csv" | tr '\n' ' ')" \
+same "a row for each combination" "$(cut -d, -f1,2,4,5 "$csv" | tr '\n' ' ')" \
     "layer,keep,full,less 0,1,3,25 0,0.5,3,12 1,1,3,25 1,0.5,3,12 "
-same "everything kept is no distance" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | tr '\n' ' ')" "0 0 "
+same "without pruning the distance is 0" "$(awk -F, '$2 == 1 { print $3 }' "$csv" | tr '\n' ' ')" "0 0 "
 
 # If /collect runs again, existing rows are not measured again, and new ones are added.
 lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" \
     "/run $work/one.vlmsh LAYER=1,2 KEEP=0.5"
-check "only the new one ran" 'select(.event=="table" and .name=="compare").name' compare
+check "only the new combination ran" 'select(.event=="table" and .name=="compare").name' compare
 same "a row was added" "$(wc -l <"$csv")" 6
 
 # A different model state gives separate rows, which name it; --again replaces only rows of the same
@@ -29,12 +29,12 @@ for r in csv.DictReader(open(sys.argv[1])):
 one="/collect $work/state.csv run=a \"score=@norms.layers:1:visual\" : /norms"
 lines "/load $llava" "/image $scene" "What is this?" "$one" "/set train.lr 0.1" "/set screen.live off" "$one" \
     "/set adapter $llava/adapters/lora" "$one" "$one" "/set adapter none" "$one" "/set sinks.tau 5" "$one"
-check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "measured once for each state" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 3
 same "states" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
 check_has "reports rows of other states" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
-same "again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
+same "--again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 
 # A row may have the settings in the order of an older version.
 lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
@@ -131,7 +131,7 @@ error: '1LAYER=2' is not NAME=VALUE[,VALUE...]
 > /run $work/one.vlmsh KEEP=1
 error: $work/one.vlmsh:1: unknown variable 'LAYER': set it with -D LAYER=VALUE or in the environment, or write \$\${LAYER} for a literal \${
 E
-same "rows of both, once" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
+same "the new rows of a, and those of b" "$(cut -d, -f1 "$layers" | uniq -c | awk '{print $1 $2}' | tr '\n' ' ')" \
     "1run 5b 5a "
 
 # Names of columns must differ, and nesting is limited.
@@ -358,7 +358,7 @@ lines "/report $work/all.md"
 # Provenance columns are left out.
 printf 'a,b,provenance.model,c\n1,2,x,3\n' >"$work/abc.csv"
 lines "/report $work/all.md"
-same "all columns where none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
+same "all columns if none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
 # Markers inside cells are text and do not end the table.
 printf 'a,<!-- end -->\n"<!-- table abc.csv -->",2 < 3\n"x\n<!-- end -->",a|b\n' >"$work/marks.csv"
 printf '<!-- table marks.csv -->\n<!-- end -->\nafter\n' >"$work/marks.md"
@@ -387,7 +387,7 @@ error: $work/column.md: line 1: '$work/keep.csv' has no column 'dance'; columns:
 > /report $work/nothing.md
 error: cannot open '$work/nothing.md': No such file or directory
 E
-same "a refused report stays" "$(cat "$work/open.md")" $'x\n<!-- table keep.csv -->'
+same "a refused report is unchanged" "$(cat "$work/open.md")" $'x\n<!-- table keep.csv -->'
 
 # ${NAME:-VALUE}
 session "a default of a variable" <<E

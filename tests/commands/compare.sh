@@ -12,17 +12,17 @@ lines "/load $llava" "${short[@]}" "/image $scene" 'What is in the picture?' "/c
     '/regen' "/compare now | @fastv --steps Where is it?" '/set' '/turns' "/compare $prune | $prune"
 check "answers" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1] and length == 2' true
 check "A is the answer" '[inputs, .] | (map(select(.event=="columns"))[0].texts[0]) == (map(select(.event=="answer"))[0].text)' true
-check "they part" '[inputs, .] | map(select(.event=="columns"))[0] | .texts[0] != .texts[1] and .common > 0' true
+check "the answers diverge" '[inputs, .] | map(select(.event=="columns"))[0] | .texts[0] != .texts[1] and .common > 0' true
 check "titles" '[inputs, .] | map(select(.event=="columns"))[0].titles | join("; ")' "A: off; B: $prune"
-# The distances are the tensor hellinger.contribution of the goldens.
+# The distances equal the tensor hellinger.contribution of the goldens.
 check "distances" '[inputs, .] | map(select(.name=="compare.steps"))[0].rows | map(.[1]*1000|round|tostring) | join(" ")' \
     '267 251 303 207 192 261 332 226'
 same "kept" "$(value compare 'visual tokens kept' 2)" "6 12 6 "
 check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
     'sample.ignore_eos sample.max_tokens'
 check "the cache is as before" 'select(.event=="table" and .name=="context").rows[0][3] > 30' true
-same "the same on both sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
-same "less work" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
+same "no distance between equal sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
+same "pruning computes less" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
 
 # A method that both sides use is named, too.
 lines "/load $llava" "${short[@]}" "/image $scene" '/set prune.score uniform' '/compare sample.max_tokens=2 | off Where is it?'
@@ -53,7 +53,7 @@ lines "/load $llava" "${short[@]}" "/image $scene" "/adapter load $llava/adapter
     "/compare off | adapter=$work/none" '/get adapter'
 check "each side has its own adapter" '[inputs, .] | (map(select(.event=="columns"))[0].texts) as $t |
     map(select(.event=="answer").text) | $t[0] == .[1] and $t[1] == .[0] and .[2] == .[1]' true
-same "LoRA is work too" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
+same "LoRA computes more" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 > 1.001)}')" 1
 check "the adapter is off afterwards" '[inputs, .] | map(select(.event=="setting" and .key=="adapter").value) | last' none
 
 # A side may use another model; one with other tokens has no distance.
@@ -65,7 +65,7 @@ check "titles name models" '[inputs, .] | map(select(.event=="columns"))[1].titl
 same "no steps with other tokens" "$(value compare.distance steps 1)" "8 0 "
 check "the loaded model is as before" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1]' true
 check "a missing model" '[inputs, .] | map(select(.event=="error").message) | last | test("none")' true
-# Two sides of one such model have a distance; their settings may be impossible with the loaded model.
+# Two sides that both use the other model have a distance; their settings may be impossible with the loaded model.
 lines "/load $llava" "${short[@]}" "/image $scene" "/compare model=demo/model | model=demo/model prune.score=uniform prune.layer=6 What is this?" \
     "/compare now | model=demo/model prune.score=uniform prune.layer=8 What is this?" '/compare now | model=demo/model @capa-prune What?'
 same "steps of one other model" "$(value compare.distance steps 1 | awk '{print ($1 > 0)}')" 1
@@ -137,12 +137,12 @@ lines "/load $work/tiny" '/set sample.max_tokens 4' "/compare off | $prune --dat
     "/eval $work/world/yesno.json --limit 6 --here" '/set prune.score contribution' '/set prune.layer 1' \
     "/eval $work/world/yesno.json --limit 6 --here" \
     "/compare now | now --data $work/world/captions.json --limit 2 --metric loss"
-check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 score() { jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | sed -n "$1p"; }
 same "A's score" "$(value compare yesno 1 | awk '{printf "%.4f", $1}')" "$(score 1 | awk '{printf "%.4f", $1}')"
 same "B's score" "$(value compare yesno 2 | awk '{printf "%.4f", $1}')" "$(score 2 | awk '{printf "%.4f", $1}')"
 same "pairs" "$(value compare.distance pairs 1 | awk '{print $1}')" 6
-same "distance" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
+same "distance of the answers" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
 same "the same model" "$(value compare.distance 'difference B - A' 1 | awk '{print $2}')" 0
 same "questions" "$(wc -l <"$work/q.csv")" 7
 
@@ -162,7 +162,7 @@ same "the same visual tokens" "$(value compare 'norm of visual tokens, first lay
 # The loss of the data's answers under pruning: keeping all tokens is the same as off.
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"
-check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "says that lower losses are better" '[inputs, .] | map(select(.event=="notice" and
     (.text | test("^lower .*is better")))) | length' 2
 same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
@@ -183,7 +183,7 @@ ids=$(jq -r 'select(.event=="table" and .name=="compare.steps").rows | length' "
 lines '/results compare'
 first=$(jq -r 'select(.event=="table").rows[1][0]' "$work/events")
 lines "/results $first" "/results $((first + 1))"
-check "done" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "shown again unchanged" "$(jq -c 'select(.event=="columns" or (.event=="table" and (.name=="compare" or .name=="compare.distance")))' "$work/events")" "$shown"
 check "every step" 'select(.event=="table" and .name=="compare.steps").rows | length' "$ids"
 check "every question" 'select(.event=="table" and .name=="compare.questions").rows | map(.[1] | tonumber) | length' 3
@@ -216,12 +216,12 @@ printf '{"done": 99, "si' >>"$state" # a truncated write
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 lines '/job 1 resume' '/wait 1' '/job 1'
-check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
+check_has "changed data are named" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
 cp -r "$work/world/pictures" "$work/as_they_were"
 for file in "$work/world/pictures"/*; do echo >>"$file"; done
 lines '/job 1 resume' '/wait 1' '/job 1'
-check_has "why" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
+check_has "changed pictures are named" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
 rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 lines '/job 1 resume' '/wait 1' '/results 1'
 check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true
@@ -267,5 +267,5 @@ jq -n --arg picture "$PWD/$scene" '[{image: $picture, question: "What?", answer:
 lines "/load $llava" '/set train.ira on' '/set train.steps 1' "/train $work/one.json $work/ira" /wait \
     "/adapter load $work/ira" '/set ira.on on' '/set sample.max_tokens 4' \
     "/compare ira.on=off | now --data $work/one.json --job" '/wait 2' '/job 2'
-check "its adapter is read" 'select(.event=="table").rows[] | select(.[0]=="state")[1]' done
+check "the job reads the adapter" 'select(.event=="table").rows[] | select(.[0]=="state")[1]' done
 finish

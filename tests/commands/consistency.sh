@@ -6,7 +6,7 @@ world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/000000.png" \
     'What is in the picture?' "/consistency --samples 3 --temperature 0.5 --csv $work/c.csv" \
     "/consistency --samples 2 --data $world/questions.json --limit 3 --csv $work/d.csv" 'What is in the picture?'
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "consistency consistency.answers consistency.bounds consistency.data consistency.distinct consistency.distinct.std consistency.samples consistency.std "
 same "answers" "$(tail -n +2 "$work/c-consistency.answers.csv" | wc -l)" 14

@@ -1,5 +1,5 @@
-# tests/commands/context.sh -- an answer that reaches the end of the context: it stops in time for the
-# layout's closing tokens, and every front end says why.
+# tests/commands/context.sh -- an answer that reaches the end of the context: it stops in time for
+# the layout's closing tokens; --json and --plain report why it stopped.
 . tests/commands/common.bash
 
 # short MODEL TO N: the model with a context of N tokens, in the folder TO.
@@ -16,8 +16,8 @@ short $llava "$work/llava" 160
 for layout in auto plain vicuna llama-2 llama-3 chatml glm-4v kimi; do
     lines "/load $work/llava" "/set chat.template $layout" "${long[@]}" 'What is this?' '/context' 'And?' '/regen' '/context'
     check "$layout: why it stopped" 'select(.event == "answer").stop' $'length\nlength'
-    check "$layout: full, and no more" "$context | [.[4], .[5], .[6] == 100] | @csv" $'160,0,true\n160,0,true'
-    check "$layout: said" 'select(.event == "notice" and (.text | contains("context limit"))) | .text | contains("160")' $'true\ntrue'
+    check "$layout: the context is full" "$context | [.[4], .[5], .[6] == 100] | @csv" $'160,0,true\n160,0,true'
+    check "$layout: the limit is reported" 'select(.event == "notice" and (.text | contains("context limit"))) | .text | contains("160")' $'true\ntrue'
     check "$layout: no room" 'select(.event == "error").message | contains("no room for an answer") and contains("ask something shorter")' true
     check "$layout: no advice that cannot be followed" 'select(.event == "error").message | contains("raise")' false
 done
@@ -26,7 +26,7 @@ done
 for prune in off attention; do
     lines "/load $llava" "/set prune.score $prune" '/set ctx.max 100' "${long[@]}" "/image $scene" 'What is this?' '/context' 'And?'
     check "picture, $prune: full" "$context | [.[4], .[5]] | @csv" '100,0'
-    check "picture, $prune: raise it" 'select(.event == "error").message | contains("raise ctx.max")' true
+    check "picture, $prune: advice to raise ctx.max" 'select(.event == "error").message | contains("raise ctx.max")' true
 done
 
 # A sliding window changes only answers to texts that do not fit into it, even after /quantize. The cache of a longer
@@ -53,7 +53,7 @@ done
 # Raw ids have no layout.
 lines "/load $work/llava" "${long[@]}" '/raw 1 2 3' '/context'
 check "raw" "$context | [.[4], .[5]] | @csv" '160,0'
-check "raw: all of it" 'select(.event == "answer").ids | length' 157
+check "raw: the answer fills the context" 'select(.event == "answer").ids | length' 157
 
 # A token limit reached before the end of the context is reported as such.
 lines "/load $work/llava" '/set sample.ignore_eos on' '/set sample.max_tokens 5' 'What is this?'
@@ -62,7 +62,7 @@ check "a limit of tokens" '[select(.event == "notice" and (.text | contains("con
 
 # If the prompt changes in the middle of an answer, so does the number of tokens left.
 lines "/load $llava" '/set ctx.max 100' "${long[@]}" '/later 10 chat.template=chatml' 'What is this?' '/context'
-check "changed on the way" "$context | [.[4], .[5]] | @csv" '100,0'
+check "full after a change of the template" "$context | [.[4], .[5]] | @csv" '100,0'
 
 # Plain lines report how the last answer ended too; after /undo a full context can be used again.
 printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sample.max_tokens 2' 'Hello' |

@@ -1,5 +1,5 @@
-# damaged.sh -- a model that computes NaN or Inf: every command that reads logits, losses or statistics reports it; a
-# single damaged sample is skipped and counted.
+# damaged.sh -- a model that computes NaN or Inf: commands that read logits, losses or statistics
+# report it; a single damaged sample is skipped and counted.
 . tests/commands/common.bash
 
 # damage COPY TENSOR ROW VALUE: a copy of the golden LLaVA (f16) with a row of a matrix, or a number of a vector, replaced.
@@ -68,7 +68,7 @@ lines "/load $work/one" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl 
     "/ask --data $work/data.jsonl --out $work/one.jsonl --limit 1" "/ask --data $work/data.jsonl --out $work/one.jsonl"
 check "no error" "$error" ""
 check "scored without it" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'1\n1'
-check_has "counted" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
+check_has "the damaged sample is counted" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 2 samples, the first: sample snake: the model computed NaN"
 check_has "statistics" 'select(.event=="notice" or .event=="table") | tostring' "1 sample is skipped, the first because: the model computed NaN or Inf in layer 0"
 check_has "questions that an earlier run has answered" 'select(.event=="notice").text' "0 answered, 1 with errors, 1 already there"

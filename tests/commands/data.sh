@@ -343,7 +343,7 @@ done
 kill -INT $child
 wait $child
 same "stopped" $? 130
-check "nothing is shown then" 'select(.event == "table").name' ""
+check "nothing is shown after Ctrl-C" 'select(.event == "table").name' ""
 
 printf '%s\n' "/unload" "/data check $work/one.jsonl" | vlmsh $llava --json >"$work/events"
 check_has "needs a model" 'select(.event == "error").message' "model"
@@ -386,7 +386,7 @@ cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed gives a different
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1"
 check_has "exists" 'select(.event == "error").message' "already exists"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1" --once
-check_has "once" 'select(.event == "notice").text' "nothing to do"
+check_has "--once" 'select(.event == "notice").text' "nothing to do"
 mix "$work/n.jsonl" "$work/lists/lists.jsonl=0"
 check_has "no share" 'select(.event == "error").message' "the share must be a number"
 mix "$work/n.jsonl" "$work/lists/lists.jsonl=1" --kind none
@@ -400,7 +400,7 @@ check_has "broken" 'select(.event == "error").message' "is not valid JSON"
 
 # --- text that is not UTF-8 ------------------------------------------------------------------------------------
 
-# Every text input refuses it, with position and byte; written files are valid UTF-8.
+# Text inputs refuse it, with position and byte; written files are valid UTF-8.
 printf '[{"id": "good", "question": "q", "answer": "a"},\n {"id": "caf\351", "question": "q", "answer": "a"}]' >"$work/latin.json"
 printf '{"id": "first", "question": "caf\351"}\n' >"$work/latin.jsonl"
 printf '{"question": "q", "answer": "a"}\n' | iconv -t UTF-16 >"$work/wide.jsonl"
@@ -552,7 +552,7 @@ all   1        1       1        1         42      19
 '$work/moving.json': 1 of 1 samples are usable for training; 1 picture file
 E
 
-# All other commands that read data give the same notice, once.
+# Other commands that read data give the same notice, once.
 for name in one two; do cp tests/core/picture/pictures/animated.webp "$work/$name.webp"; done
 cat >"$work/odd.jsonl" <<'J'
 {"id": "a", "image": "one.webp", "question": "Where is <|object_ref_start|>a dog<|object_ref_end|>?", "answer": "<|box_start|>(1,2)<|box_end|>", "tools": [{}]}
@@ -565,7 +565,7 @@ choices='not used: "tools" (1 sample), the choices, which only evaluations read 
 tokens='special tokens in the texts of 1 sample are read as tokens, as transformers does; /set data.special_tokens text keeps them text'
 moves='1 picture file is animated: only the first frame is read'
 rest="$tokens; 2 picture files are animated: only the first frame is read"
-session "every reader of data" tests/goldens/qwen2.5-vl <<E
+session "other commands that read data" tests/goldens/qwen2.5-vl <<E
 > /set sample.max_tokens 2
 ...
 > /set job.nice 0
@@ -609,5 +609,5 @@ data        $first; 2 $tokens; $moves
 data        $keys
 ...
 E
-check_has "each once" '[inputs | select(.event == "notice").text | select(contains("animated"))] | length' 7
+check_has "once for each command" '[inputs | select(.event == "notice").text | select(contains("animated"))] | length' 7
 finish

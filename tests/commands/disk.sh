@@ -25,7 +25,7 @@ same "all questions" "$(grep -c '^question' "$script")" 40
 vlmsh --json -f "$script" >"$work/again"
 questions 40 | "$VLMSH" --db "$work/whole.db" --json >"$work/whole"
 same "the same answers" "$(jq -c 'select(.event == "answer").ids' "$work/again")" "$(jq -c 'select(.event == "answer").ids' "$work/whole")"
-same "of 40" "$(jq -c 'select(.event == "answer").ids' "$work/again" | wc -l)" 40
+same "40 answers" "$(jq -c 'select(.event == "answer").ids' "$work/again" | wc -l)" 40
 
 rm "$work"/full.db*
 questions 40 | full --json >"$work/events"
@@ -35,7 +35,7 @@ check_has "json reports it" 'select(.event == "error").message' 'questions were 
 # Once the disk has free space again, everything is saved and no script remains.
 rm -r "$TMPDIR"/* "$work"/full.db*
 questions 40 | "$VLMSH" --db "$work/full.db" --json >"$work/events"
-same "room: status" $? 0
-same "room: no script" "$(ls "$TMPDIR")" ''
+same "with free space: status" $? 0
+same "with free space: no script" "$(ls "$TMPDIR")" ''
 
 finish

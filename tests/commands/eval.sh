@@ -13,16 +13,16 @@ value() {
 }
 
 tiny "/eval $work/world/yesno.json" "/wait" "/eval show" "/eval $work/world/yesno.json --here"
-check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "no line fails" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 check "/wait shows the score of /eval show" '[inputs, .] | (map(select(.event=="table" and
     .name=="evaluation") | .rows[] | {(.[0]):.[1]}) | add) as $t | map(select(.event=="notice" and
     (.text|startswith("job 1 (evaluate) is done")))) | .[0].text ==
     "job 1 (evaluate) is done: yesno \($t.score) (95%: \($t.low) to \($t.high)), n 36"' true
 same "metric of the data" "$(value metric)" $'yesno\nyesno'
-same "all of them" "$(value n)" $'36\n36'
-check "the same here as in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
+same "number of questions" "$(value n)" $'36\n36'
+check "the same scores in the shell and in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
     .rows) | .[0] == .[1]' true
-check "and the same answers" '[inputs, .] | map(select(.event=="table" and .name=="answers") | .rows) |
+check "the same answers in the shell and in the job" '[inputs, .] | map(select(.event=="table" and .name=="answers") | .rows) |
     (.[0] == .[1]) and (.[0] | length) == 20' true
 case $(value rule | head -1) in
 *"first yes or no"*) ;;
@@ -46,7 +46,7 @@ same "csv" "$(wc -l <"$work/here.csv")" 3
 lines "/eval show"
 same "in another shell" "$(value metric)" exact
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show"
-same "then the job again" "$(value metric)" yesno
+same "after the job" "$(value metric)" yesno
 
 # Kinds, limits, metrics.
 tiny "/eval $work/world/questions.json --kind colour,shape --here" \
@@ -71,7 +71,7 @@ done
 # --wrong does not work with a loss, whose best score is 0.
 tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show --wrong"
 check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
-check_has "why" 'select(.event=="error").message' "loss does not score"
+check_has "why --wrong is refused" 'select(.event=="error").message' "loss does not score"
 
 # Refusals, each before a job starts.
 session "refused" $work/tiny <<E
@@ -146,13 +146,13 @@ sed -i '0,/"score":/s//"batch":3,"score":/' "$state"
 cp "$work/world/odd.json" "$work/world/as_it_was.json"
 jq -c . "$work/world/as_it_was.json" >"$work/world/odd.json"
 tiny "/job 7 resume" "/wait 7" "/job 7"
-check_has "why" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
+check_has "changed data are named" 'select(.event=="table").rows[] | join(" ")' "has changed since the job started"
 cp "$work/world/as_it_was.json" "$work/world/odd.json"
 # Nor does it resume with different pictures.
 cp -r "$work/world/pictures" "$work/as_they_were"
 for file in "$work/world/pictures"/*; do echo >>"$file"; done
 tiny "/job 7 resume" "/wait 7" "/job 7"
-check_has "why" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
+check_has "changed pictures are named" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
 rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 tiny "/job 7 resume" "/wait 7" "/eval show 7"
 same "resumed" "$(value n)" 11
@@ -171,11 +171,11 @@ same "cut off" "$(value "cut off")" $'3 hit the context limit (ctx.max)\n3 hit t
 tiny "/set sample.max_tokens 1" "/eval $work/world/yesno.json --limit 3 --here" "/set eval.batch 1" "/eval $work/world/yesno.json --limit 3 --here" \
     "/compare off | prune.score=random --data $work/world/yesno.json --limit 3"
 same "ended by the setting" "$(value "cut off")" $'3 reached sample.max_tokens\n3 reached sample.max_tokens'
-check_has "and compared" 'select(.event=="table" and .name=="compare").rows[] | select(.[0]=="answers that reached sample.max_tokens") | tojson' ',3,3,'
+check_has "/compare counts them" 'select(.event=="table" and .name=="compare").rows[] | select(.[0]=="answers that reached sample.max_tokens") | tojson' ',3,3,'
 
 # Under bf16 a batch may round a score differently, so the result names it; f32 gives the same bits.
 batch=4
-multiplies_bf16 || { batch=; echo "SKIPPED: this CPU does not multiply bf16: that its results name the batch"; }
+multiplies_bf16 || { batch=; echo "SKIPPED: this CPU does not multiply bf16: no test that its results name the batch"; }
 tiny "/set compute.matmul bf16" "/set eval.batch 4" "/eval $work/world/yesno.json --limit 3 --here" \
     "/set compute.matmul f32" "/eval $work/world/yesno.json --limit 3 --here"
 same "the batch is named once" "$(value "eval.batch")" "$batch"
@@ -192,14 +192,14 @@ compare Pruned | "Other: 2"
 E
 ln -s "$PWD/$llava" "$work/a model"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait" "/eval --plan $work/scores.plan $work/scores" "/wait"
-check "twice" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
-check "the same table" '[inputs, .] | map(select(.event=="table" and .name=="scores")) | .[0] == .[1]' true
-check "its columns and rows" '[inputs, .] | map(select(.event=="table" and .name=="scores"))[0] |
+check "both runs are done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "the second run shows the same table" '[inputs, .] | map(select(.event=="table" and .name=="scores")) | .[0] == .[1]' true
+check "columns and rows of the table" '[inputs, .] | map(select(.event=="table" and .name=="scores"))[0] |
     (.columns, (.rows | map(.[0]))) | join("|")' $'row|yes/no|loss|Improve %\nVanilla|Pruned|Other: 2'
 same "a mean of two seeds" "$(grep '^Pruned,Pruned,,yes/no' "$work/scores/scores.csv" | cut -d, -f8)" 8
-same "compared" "$(cut -d, -f1-3 "$work/scores/compare.csv" | paste -sd' ')" \
+same "pairs of compare.csv" "$(cut -d, -f1-3 "$work/scores/compare.csv" | paste -sd' ')" \
     "from,to,column Pruned,Other: 2,yes/no Pruned,Other: 2,loss"
-same "for documents" "$(sed -n 2p "$work/scores/table.md") $(head -1 "$work/scores/table.tex")" \
+same "Markdown and LaTeX" "$(sed -n 2p "$work/scores/table.md") $(head -1 "$work/scores/table.tex")" \
     '|---|---:|---:|---:| \begin{tabular}{lrrr}'
 kept=$work/scores/cells/Vanilla_yes_no.scores.jsonl && cp "$kept" "$work/whole" && sed -i 's/"done":4,/"done":9000000000000000,/' "$kept"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait"

@@ -13,18 +13,18 @@ check "the scoreboard has controls" 'select(.event == "table" and .name == "fait
 attention; attention, corrected; a random map; the object itself"
 check "regions are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | contains(["the whole picture", "the rest"])' true
 same "the object finds itself" "$(awk -F, '/the object itself/ { print $2, $3, $4 }' "$work/f-faithful.csv")" "1 1 1"
-same "no tokens, all tokens" "$(awk -F, 'NR == 2 { a = $2 } END { print (a != $2), ($2 == $3) }' "$work/f-faithful.deletion.csv")" "1 1"
+same "without and with all tokens" "$(awk -F, 'NR == 2 { a = $2 } END { print (a != $2), ($2 == $3) }' "$work/f-faithful.deletion.csv")" "1 1"
 [ -s "$work/g-faithful.interval.csv" ] || fail "no intervals"
 
-# Of a sample with two pictures, --picture names the one whose objects the list gives.
+# If a sample has two pictures, --picture names the one to which the objects belong.
 jq -c '[.[0] | .images = ["pictures/000001.png", "pictures/000000.png"] | del(.image) |
     .conversations[0].value = "<image>\n<image>\nWhere is the yellow circle?"]' "$world/questions.json" >"$world/two.json"
 head -1 "$world/objects.jsonl" >"$work/first.jsonl"
 lines '/load demo/model' "/faithful --by attention --picture 1 --data $world/two.json --objects $work/first.jsonl --given --csv $work/t.csv"
 check "the second picture's objects" 'select(.event == "error").message' ""
-check_has "its objects are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | join(";")' "red star"
+check_has "objects of the second picture are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | join(";")' "red star"
 
-# Of a folder with more files than are tried, the note says so.
+# If a folder has more files than are tried, a notice says so.
 mkdir "$work/crowd" "$work/crowd/pictures" && cp "$world/pictures/000000.png" "$work/crowd/pictures"
 for i in {1..69}; do echo x >"$work/crowd/pictures/$i.txt"; done
 jq -c '[.[0]]' "$world/questions.json" >"$work/crowd/questions.json"

@@ -105,10 +105,10 @@ printf 'x,y\n1,0\n2,-1\n' >"$work/below.csv"
 lines "/plot $work/zero.csv x y --figure $work/all.png" "/plot $work/zero.csv x y --log y --figure $work/log.png" \
     "/plot $work/none.csv x y --figure $work/none.png" "/plot $work/below.csv x y --log y --figure $work/none.png"
 check "which are drawn" 'select(.event == "done").ok' $'true\ntrue\nfalse\nfalse'
-check "left out" 'select(.event == "notice").text' "plot written to '$work/all.png'
+check "points left out" 'select(.event == "notice").text' "plot written to '$work/all.png'
 1 point left out: a logarithmic axis shows only values above 0
 plot written to '$work/log.png'"
-check "why not" 'select(.event == "error").message' "nothing to draw: no point has finite numbers
+check "why the others are not drawn" 'select(.event == "error").message' "nothing to draw: no point has finite numbers
 nothing to draw: a logarithmic axis shows only values above 0, and all are 0 or below; plot without --log"
 [ ! -e "$work/none.png" ] || fail "an empty figure was written"
 
@@ -126,5 +126,5 @@ FONTCONFIG_FILE=$work/fonts.conf lines "/plot $work/t.csv x y --figure $work/bar
 check "no fonts" 'select(.event == "notice").text' "plot written to '$work/bare.png'
 this machine has no fonts: letters of PNG and PDF figures are plain strokes (Debian, Ubuntu: apt-get install fonts-dejavu-core)
 plot written to '$work/bare.pdf'"
-same "a figure all the same" "$(head -c 4 "$work/bare.png" | tail -c 3)$(head -c 4 "$work/bare.pdf")" PNG%PDF
+same "figures without fonts" "$(head -c 4 "$work/bare.png" | tail -c 3)$(head -c 4 "$work/bare.pdf")" PNG%PDF
 finish

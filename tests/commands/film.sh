@@ -1,6 +1,5 @@
-# tests/commands/film.sh -- --film: an animated GIF with one frame per token. Its header fields are
-# read from its bytes; its frames are compared with the figures of single tokens, which show the same
-# maps.
+# tests/commands/film.sh -- --film: an animated GIF with one frame per token. The test parses the
+# header fields and compares the frames with figures of single tokens, which show the same maps.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -6,7 +6,7 @@ lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
     "/dump logits layer.0.in $work/dump.safetensors" '/forward Hello there' '/context' '/raw 560 564 465' \
     '/undo' '/raw 560,564,465' '/raw 99999' '/raw x' "/dump logits" "/dump logits file.txt" "/dump nonsense.tap $work/x.safetensors" \
     "/dump logits $work/nowhere/x.safetensors"
-check "done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5 6)"
+check "which lines fail" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5 6)"
 check "forward leaves the conversation" 'select(.name == "context").rows[0][0]' 0
 same "tensors" "$(python3 - "$work/dump.safetensors" <<'P'
 import json, struct, sys
@@ -41,5 +41,5 @@ P
 lines "/load $work/nan" 'Hello' '/context'
 check "no answer of NaN" 'select(.event == "done").ok' $'true\nfalse\ntrue'
 check_has "NaN is named" 'select(.event == "error").message' "NaN"
-check "nothing was said" 'select(.name == "context").rows[0][0]' 0
+check "the conversation stays empty" 'select(.name == "context").rows[0][0]' 0
 finish

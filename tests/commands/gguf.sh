@@ -112,7 +112,7 @@ see llava-siglip-llama3 vision.layer.4.0
 see llava-1.5 vision.layer.3.0 --swap
 see llava-1.5 vision.layer.3.0
 
-# Gemma 4: keys that contradict each other, or that nothing computes. An encoder of sound is not read.
+# Gemma 4: keys that contradict each other, or that nothing computes. An audio encoder is not read.
 gemma() { # NAME OPTION...
     mkdir "$work/g-$1" && $convert tests/goldens/gemma4 "$work/g-$1/m.gguf" --mmproj "$work/g-$1/mmproj-m.gguf" "${@:2}" || fail "gemma4 $1: convert"
 }
@@ -258,16 +258,16 @@ unclear 'mmproj-see-7b.gguf, mmproj-see-9b.gguf'
 chosen see-3b-q4_k_m.gguf mmproj-see-3b.gguf see-3b-mmproj.gguf
 unclear 'mmproj-see-3b.gguf, see-3b-mmproj.gguf'
 chosen see-3b-q4_k_m.gguf mmproj-other.gguf # a single encoder may have any name
-check "the only one" 'select(.event == "notice").text | capture("(?<what>with vision|text only|picture encoder:)").what' 'with vision'
+check "a single encoder of any name" 'select(.event == "notice").text | capture("(?<what>with vision|text only|picture encoder:)").what' 'with vision'
 # An encoder that does not fit: another model's is ignored with a notice; the model's own is an error.
 python3 tests/goldens/to_gguf.py tests/goldens/llava-onevision "$work/choice/wide.gguf" || fail "an encoder of a different width cannot be converted"
 chosen wide.gguf mmproj-see-3b.gguf
-check_has "another's" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj-see-3b.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are"
+check_has "the encoder of another model" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj-see-3b.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are"
 chosen wide.gguf mmproj-wide-f16.gguf
-check_has "of another width" 'select(.event == "error").message' \
+check_has "the model's own encoder of a different width" 'select(.event == "error").message' \
     "mmproj-wide-f16.gguf' does not belong to '$work/choice/wide.gguf': its visual tokens are 64 numbers wide, the embeddings 48; --mmproj FILE"
 chosen wide.gguf mmproj.gguf
-check_has "of no name" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj.gguf' does not belong"
+check_has "an encoder whose name belongs to no model" 'select(.event == "notice").text' "no picture encoder: the encoder '$work/choice/mmproj.gguf' does not belong"
 
 # --- files -----------------------------------------------------------------------------------------------------
 $convert $llama "$work/split.gguf" --split 3 || fail "split: convert"
@@ -490,7 +490,7 @@ for from in $llava "$model"; do
 done
 same_dump "layers that the file lacks" "$work/llava-1.5.safetensors" "$work/m.gguf.safetensors" vision.layer.3.0
 lines "/load $model" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged"
-check_has "merge" 'select(.event == "error").message' "is a GGUF file, which cannot be written as a folder"
+check_has "no merge into a GGUF file" 'select(.event == "error").message' "is a GGUF file, which cannot be written as a folder"
 
 cat >"$work/data.json" <<J
 [{"id": 1, "image": "$PWD/$scene", "question": "Where?", "answer": "Here it is."},
@@ -523,7 +523,7 @@ for how in 'train.params lora:q_proj,k_proj,down_proj:4' 'train.method layernorm
     near "$work/a.safetensors" "$work/b.safetensors" 1e-3 logits || fail "adapters exchanged: $how"
 done
 lines "/load $model" '/set train.method full' "/train $work/data.json $work/full"
-check_has "full" 'select(.event == "error").message' "cannot be trained"
+check_has "no training in full" 'select(.event == "error").message' "cannot be trained"
 
 # A job in any folder reopens both files of a pair, and so does loading its results.
 rm -rf "$work/folder"

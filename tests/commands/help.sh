@@ -1,5 +1,5 @@
-# tests/commands/help.sh -- /help, /version, /quit: the texts come from the tables; unknown names
-# get suggestions.
+# tests/commands/help.sh -- /help, /version, /quit, the program's help; unknown names get
+# suggestions.
 . tests/commands/common.bash
 
 lines '/help' '/help load' '/help /load' '/help exit' '/help sample.top_p' '/help lines' '/help taps' '/help templates' '/? quit'
@@ -14,20 +14,20 @@ check_has "taps" 'select(.name == "taps").rows[][0]' "layer.K.in"
 # Every command is in one group, and a group lists its own.
 lines '/help' '/help commands' '/help conversation'
 groups=$(jq -r 'select(.name == "groups").rows[][1] | split(" ")[]' "$work/events")
-same "all in groups" "$groups" "$(jq -rs 'map(select(.name == "commands"))[0].rows[][0]' "$work/events")"
+same "the groups have all commands" "$groups" "$(jq -rs 'map(select(.name == "commands"))[0].rows[][0]' "$work/events")"
 check_has "a group" 'select(.name == "commands").rows[][0]' "/image"
 check "groups" 'select(.name == "groups").rows | map(.[0]) | .[:8] | join(" ")' \
     "model conversation settings sessions training inspection measuring interface"
 
 # If a group has a command's name, help shows the command, then the group.
 lines '/help settings' '/help sessions'
-check_has "the command" 'select(.event == "text").text' "/settings"
-check "their groups" 'select(.name == "commands").rows | map(.[0]) | join(" ") | test("/set | /save ")' $'true\ntrue'
+check_has "the command of a group's name" 'select(.event == "text").text' "/settings"
+check "groups of these names" 'select(.name == "commands").rows | map(.[0]) | join(" ") | test("/set | /save ")' $'true\ntrue'
 
 # Help on one form of a command shows its part of the details, or all of them.
 lines '/help train plan' '/help adapter merge'
 check_has "a form" 'select(.event == "text").text' "plan [DATA]  counts"
-check "the rest" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'
+check "other forms are left out" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'
 check_has "named by the usage" 'select(.event == "text").text' "/adapter load"
 lines '/help train nothing' '/help sample.top_p x'
 check "no such form" 'select(.event == "error").message | .[:28]' "no help on 'train nothing': 
@@ -40,11 +40,11 @@ vlmsh help train plan | grep -q '^plan .DATA.  *counts' || fail "'vlmsh help tra
 vlmsh --help | grep -q -e 'OUT.gguf --type TYPE \[--encoder TYPE\] \[--text FILE | --no-compare\]' || fail "'vlmsh --help' does not show the options of quantize"
 
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
-check_has "help on" 'select(.event == "error").message' "did you mean 'load'?"
-check_has "command" 'select(.event == "error").message' "did you mean '/help'?"
-check_has "path" 'select(.event == "error").message' "/image FILE"
+check_has "help on an unknown name" 'select(.event == "error").message' "did you mean 'load'?"
+check_has "an unknown command" 'select(.event == "error").message' "did you mean '/help'?"
+check_has "a picture's path" 'select(.event == "error").message' "/image FILE"
 check "quit ends it" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
-# Every setting says when a change takes effect; no training setting takes effect at the next token.
+# Help of a setting says when a change takes effect: all training settings with the next run.
 effect() { # SETTING WANT
     lines "/help $1"
     same "effect of $1" "$(jq -r 'select(.event == "text").text' "$work/events" | sed -n 's/.*default: [^;]*; //p')" "$2"

@@ -30,7 +30,7 @@ lines "/load $llava" '/set sample.max_tokens 24' '/set sample.ignore_eos on' "/i
 check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forward.gen_ids build/${llava#tests/}/golden.json)"
 check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_tokens' \
     "$(jq '.chat[] | select(.name == "single") | .image_tokens, (.input_ids | length)' build/${llava#tests/}/golden.json)"
-check "its message" 'select(.name == "images").rows[0][4]' "message 0"
+check "the message of the picture" 'select(.name == "images").rows[0][4]' "message 0"
 check "context" 'select(.name == "context").rows[0][1]' 25
 
 # A prompt beyond the context does not give a negative number of free tokens.
@@ -106,12 +106,12 @@ for model in qwen2.5-vl glm-4.1v; do
     lines "/load tests/goldens/$model" '/set sample.max_tokens 1' "/image $work/thin.png" "/image $work/flat.png" '/images' \
         "/data check $work/thin.jsonl" "/ask --data $work/thin.jsonl --out $work/thin-$model.out" \
         "/eval $work/thin.jsonl --metric loss --here" "/eval $work/thin.jsonl --metric exact --here"
-    check "$model: attached" 'select(.event == "error").message | test("thin.png|flat.png") and test("200 times as long as wide")' \
+    check "$model: refused by /image" 'select(.event == "error").message | test("thin.png|flat.png") and test("200 times as long as wide")' \
         $'true\ntrue'
     check "$model: no picture is attached" 'select(.name == "images").rows | length' 0
-    check "$model: checked" 'select(.event == "table" and .name == "data problems").rows | map(.[0] + " " + .[1]) | join("; ")' \
+    check "$model: /data check" 'select(.event == "table" and .name == "data problems").rows | map(.[0] + " " + .[1]) | join("; ")' \
         'picture broken thin; picture broken flat'
-    check_has "$model: asked" 'select(.event == "notice").text' "1 answered, 2 with errors"
+    check_has "$model: /ask" 'select(.event == "notice").text' "1 answered, 2 with errors"
     same "$model: the answer" "$(jq -c 'select(.error == null).id' "$work/thin-$model.out")" '"okay"'
 done
 # A picture attached before another model is loaded.
@@ -265,7 +265,7 @@ same "animations that are read" "$(jq -r 'select(.event == "notice").text | capt
     "good many tiny-frame wide-frame wrong-size "
 same "the others are named" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -c '/webp/[a-z0-9-]*.webp.*\(damaged\|truncated\|first frame\|limit\)')" \
     $(($(ls "$work/webp/"*.webp | wc -l) - 5))
-check_has "as many in a data set" 'select(.event == "notice").text' "5 of $(ls "$work/webp/"*.webp | wc -l) samples are usable"
+check_has "usable animations of a data set" 'select(.event == "notice").text' "5 of $(ls "$work/webp/"*.webp | wc -l) samples are usable"
 rm -r "$work/webp"
 
 # Pictures that exceed the context are reported as such.

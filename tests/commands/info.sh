@@ -52,12 +52,12 @@ cmp "$work/first" "$work/second" || fail "the second opening finds a different f
 # An evaluation set's result names the model by its fingerprint.
 touch "$work/big/model.safetensors"
 vlmsh --json "$work/big" -c "/eval tests/core/sets/parquet/pope-00000-of-00002.parquet --set pope --here --limit 1" >"$work/events"
-check "evaluated" 'select(.name == "evaluation").rows[] | select(.[0] == "model")[1]' "big (fingerprint $(head -c 16 "$work/first"))"
+check "the model of an evaluation" 'select(.name == "evaluation").rows[] | select(.[0] == "model")[1]' "big (fingerprint $(head -c 16 "$work/first"))"
 # Resuming waits for the fingerprint, and names changed files.
 echo >>"$work/big/chat_template.json"
 touch "$work/big/model.safetensors"
 vlmsh --json --session first -c /undo >"$work/events"
-check_has "another file" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
+check_has "the changed file is named" 'select(.event == "notice").text' "session 'first': the files of '$work/big' have changed: chat_template.json; answers will differ"
 # Unloading waits for the fingerprint, too, so that the model has its token ids when it is loaded again.
 python3 - "$work/big/model.safetensors" <<'P'
 import sys
@@ -66,7 +66,7 @@ with open(sys.argv[1], "r+b") as f:
     for i in range(94): f.write(b"abcdefgh" * (1 << 17))
 P
 lines "/load $work/big" '/set sample.max_tokens 2' '/raw 5 6 7' /unload "/load $work/big" /undo
-check_has "ids" 'select(.event == "notice").text' "undone: 3 token ids and its answer"
+check_has "token ids are undone" 'select(.event == "notice").text' "undone: 3 token ids and its answer"
 # While weights are hashed, Ctrl-C ends only the wait; a model that is no longer readable does not block loading another.
 python3 - "$work/big/model.safetensors" <<'P'
 import json, struct, sys
@@ -118,10 +118,10 @@ assert any("the conversation loses its token ids" in e["text"] and "truncated" i
 p.stdin.close()
 p.wait()
 P
-# Ends of answers: tokens missing from generation_config.json end nothing, with a notice.
+# Ends of answers: a token that generation_config.json does not list ends nothing, and /info says so.
 cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
 jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
 lines "/load $work/ends" /info
-check "ends" 'select(.name == "model").rows[] | select(.[0] == "end of answers")[1]' \
+check "tokens that end answers" 'select(.name == "model").rows[] | select(.[0] == "end of answers")[1]' \
     "9999, which is not a token, <|endoftext|> (generation_config.json), not tokenizer_config.json's <|im_end|>"
 finish

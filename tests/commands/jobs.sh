@@ -1,5 +1,5 @@
-# jobs.sh -- /jobs, /job, /wait, /plot and `vlmsh job`: rows as a job would write them, and a real
-# process (it fails because its kind is unknown, which only that process finds out).
+# jobs.sh -- /jobs, /job, /wait, /plot and `vlmsh job`: rows as a job would write them, processes
+# that fail because their job has an unknown kind, and real jobs.
 . tests/commands/common.bash
 
 rows() {
@@ -210,9 +210,9 @@ for _ in $(seq 200); do
     [ "$(jq -r 'select(.event=="table") | .rows[] | select(.[0]=="state")[1]' "$work/events")" = failed ] && break
     sleep 0.05
 done
-check_has "it failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
+check_has "why the job failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
     "this vlmsh has no job kind 'unheard'"
-# The job runs the shell's program, whose file may have been replaced by a new build.
+# A job runs the shell's program, even if its file has been removed.
 cp "$VLMSH" "$work/program"
 mkfifo "$work/typed"
 "$work/program" --db "$work/vlmsh.db" --json <"$work/typed" >"$work/events" 2>&1 &
@@ -226,12 +226,12 @@ rm "$work/program"
 printf '/job 2 resume\n/wait 2\n' >&9
 exec 9>&-
 wait $!
-check_has "the job begins" 'select(.event=="error").message' "failed: this vlmsh has no job kind 'unheard'"
+check_has "the job starts" 'select(.event=="error").message' "failed: this vlmsh has no job kind 'unheard'"
 printf '/job 2 resume\n/wait\nnever\n' >"$work/script"
 vlmsh -f "$work/script" 2>"$work/errors"
 same "a failed job fails the script" $? 1
 grep -q 'script:2: job 2 (unheard) failed' "$work/errors" || fail "the script says: $(cat "$work/errors")"
-same "by hand" "$("$VLMSH" job run 2 --db "$work/vlmsh.db" 2>&1 | tail -1)" \
+same "vlmsh job run" "$("$VLMSH" job run 2 --db "$work/vlmsh.db" 2>&1 | tail -1)" \
     "vlmsh job: this vlmsh has no job kind 'unheard'"
 same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
     "vlmsh job: no job 77 (/jobs lists them)"
@@ -284,7 +284,7 @@ done
 kill -INT $!
 wait $!
 same "interrupted" $? 130
-same "its last words" "$(tail -1 "$work/out")" "job 6 is paused"
+same "the last line" "$(tail -1 "$work/out")" "job 6 is paused"
 
 # If the model's file is truncated while a job uses it, the row shows the process's last message.
 cp -r "$llava" "$work/model"
@@ -295,7 +295,7 @@ truncate -s 4096 "$work/model/model.safetensors"
 lines "/wait 7" "/job 7"
 check_has "why it was interrupted" 'select(.event=="error").message' \
     'job 7 (train) is interrupted: a model file was truncated'
-check_has "its row" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was truncated'
+check_has "the job's row says why" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' 'a model file was truncated'
 
 session "deleted" <<E
 > /job 1 delete

@@ -1,5 +1,5 @@
-# tests/commands/join.sh -- /new --encoder --decoder: joins encoders and language models of all kinds; the written files and
-# the refusals (core/new/join*.c).
+# tests/commands/join.sh -- /new --encoder --decoder: joins encoders and language models of several
+# kinds; the written files and the refusals (core/new/join*.c).
 . tests/commands/common.bash
 goldens=tests/goldens
 

@@ -1,5 +1,5 @@
-# killed.sh -- a training run that is killed with its shell, then by kill -9 at 20 random moments,
-# ends with the same bits, curves and checkpoints as an undisturbed one.
+# killed.sh -- a training run that is killed with its shell, then by kill -9 at up to 20 random
+# moments, ends with the same bits, curves and checkpoints as an undisturbed one.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 for i in 0 1 2 3 4 5; do
@@ -47,7 +47,7 @@ pid=$(told 2 process)
 same "the job outlives its shell" "$(word state)" running
 kill -9 "$pid" || fail "no process '$pid'"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done
-same "no message" "$(told 2 state)" interrupted
+same "state after a kill" "$(told 2 state)" interrupted
 
 RANDOM=12345
 kills=0 status=-1
@@ -70,7 +70,7 @@ done
 if [ $status = 137 ]; then
     vlmsh -c "/job 2 resume" -c /wait >"$work/out" 2>&1 || fail "resumed: $(cat "$work/out")"
 fi
-same "the end" "$(told 2 state) $(told 2 steps)" "done 150/150"
+same "state and steps at the end" "$(told 2 state) $(told 2 steps)" "done 150/150"
 
 [ $failed = 0 ] || finish # skip the slow checks
 (cd "$work/straight" && find . -type f | sort) >"$work/files"

@@ -4,7 +4,7 @@
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' \
     'Where is the red circle?' "/lens --csv $work/l.csv --figure $work/l.png" \
     '/lens picture --word red --layer all' '/lens question,last --layer 7' '/lens --nearest --layer 2'
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..8})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..8})"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort | uniq -c | awk '{ print $2 $1 }' | tr '\n' ' ')" \
     "lens2 lens.picture3 lens.words2 "
 same "the last layer says the answer" "$(jq -r 'select(.event == "table" and .name == "lens.words") | .rows[] | select(.[0] | startswith("7.")) | .[0], .[4]' "$work/events" | sed -n 1,2p | tr '\n' ' ')" "7.159 middle 1 "
@@ -16,7 +16,7 @@ printf 'a red circle\nWhere is the large blue star?\n' >"$work/corpus.txt"
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'Where is the red circle?' \
     "/lens picture --nearest --layer 6 --corpus $work/corpus.txt" \
     "/lens picture --nearest --layer 6 --word circle --corpus $work/corpus.txt" "/save $work/s.vlmsh"
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
 check "a word of a text for each visual token" 'select(.event == "table" and .name == "lens.texts") | [(.rows | length), (.rows | all(.[0] | contains("»")))]' \
     $'[144,true]\n[144,true]'
 grep -q "^/lens picture --nearest --layer 6 --corpus $work/corpus.txt$" "$work/s.vlmsh" || fail "the script lacks the corpus"

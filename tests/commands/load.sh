@@ -67,7 +67,7 @@ printf abc >"$work/hub/models--org--tiny/refs/main"
 cp -rL $llama/. "$snapshot"
 HF_HUB_CACHE=$work/hub lines '/load org/tiny' '/load org/other'
 check "hub cache" 'select(.event == "done").ok' $'true\nfalse'
-check_has "says where it looked" 'select(.event == "error").message' "$work/hub"
+check_has "the searched cache is named" 'select(.event == "error").message' "$work/hub"
 
 # Errors inside a file name the file.
 names() { # COMMAND FOLDER: reads lines "FILE EDIT" (of jq), makes a copy for each, checks the message

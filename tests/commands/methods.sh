@@ -7,10 +7,10 @@ setting() { # KEY: its values in the events
 }
 demo=$PWD/demo/model
 
-# Each method is switched on from a fresh start; /set names what it needs itself.
+# /toggle switches each method on with these files; /set does not use them, so /set ira.on on fails.
 lines '/load demo/model' '/set ira.on on' '/toggle norm.align' '/toggle prune.score off contribution' \
     '/toggle ffn.approx off hadamard' '/toggle ira.on' '/image demo/pictures/scene-1.png' 'What is in the picture?'
-check "switched" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true false true true true true true true'
+check "which lines fail" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true false true true true true true true'
 same "the adapter" "$(setting adapter)" "$demo/methods/adapter "
 same "the calibration" "$(setting ffn.calibration)" "$demo/methods/ffn.safetensors "
 check_has "an answer" 'select(.event=="answer").text' 'green'
@@ -27,7 +27,7 @@ cmp -s "$work/bare.safetensors" "$work/off.safetensors" || fail "logits differ w
 
 # /ira, /align, /capa and presets use these files, too; files that are loaded already stay.
 lines '/load demo/model' /ira /baseline '/preset load capa' '/get ffn.approx'
-same "by name" "$(setting ira.on)$(setting ffn.approx)" 'on off hadamard hadamard '
+same "/ira and a preset use the files" "$(setting ira.on)$(setting ffn.approx)" 'on off hadamard hadamard '
 cp -r tests/goldens/llava-1.5 "$work/model"
 mkdir "$work/model/methods"
 cp "$demo/methods/ffn.safetensors" "$work/model/methods"
@@ -44,9 +44,9 @@ lines '/scenes 8 '"$work/world" '/load demo/model' /align '/preset load norm-ali
     "/train $work/world/captions.json $work/stage1" /wait "/adapter load $work/stage1" '/adapter show'
 check "the target of the text" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows[] | select(.[0]=="norm_align.weight")[2] |
     tonumber | . > 3.1 and . < 3.2' true
-check "nothing of IRA" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows | map(select(.[0] | startswith("ira."))) | length' 0
+check "no parameters of IRA" '[inputs, .] | map(select(.name=="adapter.tensors")) | last.rows | map(select(.[0] | startswith("ira."))) | length' 0
 
-# The script makes these files.
+# demo/methods.vlmsh makes the files.
 mkdir "$work/made"
 vlmsh --json -f demo/methods.vlmsh -D WORK="$work/made" -D LESSONS=4 -D ASKED=2 -D STEPS=1 -D QUESTIONS=3 >"$work/events" ||
     fail "demo/methods.vlmsh: $(tail -3 "$work/events")"

@@ -1,5 +1,5 @@
-# nccl.sh -- training in ranks with a GPU each: with NCCL, sums go from GPU to GPU; without it, through
-# host memory, with equal weights. The GPUs and NCCL are emulated.
+# nccl.sh -- training in ranks with a GPU each: with NCCL, sums go from GPU to GPU; without it,
+# through host memory. The weights are the same. The GPUs and NCCL are emulated.
 case ${VLMSH_CUDA:-} in
 *cuda_host*) ;;
 *) echo "SKIPPED: it needs the emulated GPU" && exit 77 ;;
@@ -47,7 +47,7 @@ reported() { # ranks exit after their job's end
 # One group per step, with every gradient.
 reported
 same "ranks" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 3 groups\nrank 1 of 2: 3 groups'
-same "as many sums" "$(sed 's/^rank [01]//' "$work/report" | sort -u | wc -l)" 1
+same "both ranks sum equally often" "$(sed 's/^rank [01]//' "$work/report" | sort -u | wc -l)" 1
 grep -q ' 0 sums' "$work/report" && fail "no sums: $(cat "$work/report")"
 
 # Sharded optimizer state: master weights go from GPU to GPU, too.

@@ -18,18 +18,19 @@ same "files" "$(cd "$work/world" && echo *)" "lessons.json objects.jsonl picture
 same "objects" "$(jq -s 'map(.objects | length) | max' "$work/world/objects.jsonl")" 2
 same "progress" "$(jq -r 'select(.event == "progress" and .step == .steps).what' "$work/events" | sort -u | tr '\n' ' ')" \
     "drawing loading writing "
-check "for programs" 'select(.event == "written") | "\(.what) \(.file)"' "data $work/world
+check "events name the folders" 'select(.event == "written") | "\(.what) \(.file)"' "data $work/world
 model $work/model"
-check_has "once" 'select(.event == "notice").text' "$work/world already holds these scenes"
-check_has "once" 'select(.event == "notice").text' "$work/model already holds a model"
-check_has "all can be trained on" 'select(.event == "notice").text' "20 of 20 samples"
+check_has "scenes with --once" 'select(.event == "notice").text' "$work/world already holds these scenes"
+check_has "a model with --once" 'select(.event == "notice").text' "$work/model already holds a model"
+check_has "all samples are usable" 'select(.event == "notice").text' "20 of 20 samples"
 [ ! -e "$work/x" ] || fail "a failed line left a folder"
 
 # `vlmsh new` and /new write the same bytes.
 vlmsh new --like demo "$work/again" --text "$work/world/lessons.json" >/dev/null
 diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new differ"
 
-# Tensors have the names of transformers' folders: the loader accepts more prefixes than one. (--zeros: a sparse file.)
+# The class token is named as in transformers' folders; the loader would accept other prefixes, too.
+# (--zeros: a sparse file.)
 vlmsh new --like internvl3-1b --zeros "$work/internvl" >/dev/null
 head -c 200000 "$work/internvl/model.safetensors" | grep -aq '"vision_tower.embeddings.cls_token"' ||
     fail "the class token of internvl3-1b has the wrong name"

@@ -5,12 +5,12 @@ printf 'index\timage\tquestion\tA\tB\tanswer\tcategory\n1\t%s\tWhich?\tp\tq\tA\t
 cp "$work/mm.tsv" "$work/data.tsv"
 eval="/eval $work/data.tsv --set mmbench"
 
-# No command replaces its data: an evaluation in the shell, a job, and a job that reads the data
-# under another name.
+# No evaluation replaces its data: neither in the shell nor as a job that writes to a link, even
+# with --force.
 ln -s data.tsv "$work/link.tsv"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/data.tsv"
 check_has "the data" 'select(.event=="error").message' "is read by this command"
-lines "/load $llava" "$eval --submit $work/link.tsv --force" # not even with --force
+lines "/load $llava" "$eval --submit $work/link.tsv --force"
 check_has "the data through a link" 'select(.event=="error").message' "is read by this command"
 cmp -s "$work/mm.tsv" "$work/data.tsv" || fail "the data was replaced"
 
@@ -23,12 +23,12 @@ same "kept" "$(cat "$work/notes")" mine
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
 cmp -s "$work/notes" "$work/answers.tsv" || fail "a job with --force does not replace the file"
 
-# Every command that writes a named file follows this rule.
+# Other commands that write named files follow this rule.
 cp tests/goldens/llava-1.5/config.json "$work"
 cp demo/model/model.safetensors "$work/w.csv"
 lines "/eval show --csv $work/t.csv" "/eval show --csv $work/t.csv" "/plot $work/t.csv number score --figure $work/f.png" \
     "/plot $work/t.csv number score --figure $work/f.png"
-check "twice" 'select(.event=="done").ok' "$(yes true | head -4)"
+check "own files are replaced" 'select(.event=="done").ok' "$(yes true | head -4)"
 echo mine >"$work/mine.csv"
 cp "$work/mine.csv" "$work/mine.png"
 for line in "/eval show --csv $work/mine.csv" "/plot $work/t.csv number score --figure $work/mine.png" \
@@ -39,9 +39,9 @@ for line in "/eval show --csv $work/mine.csv" "/plot $work/t.csv number score --
     check "$line" 'select(.event=="done").ok' false
     check_has "$line" 'select(.event=="error").message' "choose another name"
 done
-same "all kept" "$(cat "$work/mine.csv" "$work/mine.png" | paste -sd' ')" "mine mine"
+same "foreign files are kept" "$(cat "$work/mine.csv" "$work/mine.png" | paste -sd' ')" "mine mine"
 lines "/eval show --csv $work/mine.csv --force" "/plot $work/t.csv number score --figure $work/mine.png --force"
-check "by force" 'select(.event=="done").ok' "$(yes true | head -2)"
+check "with --force" 'select(.event=="done").ok' "$(yes true | head -2)"
 cmp -s "$work/mine.csv" "$work/t.csv" || fail "--force does not replace the file"
 
 # A picture of the conversation is not replaced, although it is in memory already; an empty name names no file.

@@ -1,6 +1,5 @@
 # tests/commands/packed.sh -- methods with queries, keys and values in one weight (InternLM2 in
-# InternVL): IRA's values and tokens pruned by each score equal those of the same numbers in three
-# weights (Llama).
+# InternVL): with IRA or pruning, logits equal those of the same numbers in three weights (Llama).
 . tests/commands/common.bash
 packed=tests/goldens/internvl2-internlm2
 apart=$work/apart

@@ -47,7 +47,7 @@ E
 costs() { jq -r 'select(.event=="table" and .name=="paper.forecast").rows[] | "\(.[0] | split("/") | last) \(.[1])"' "$work/events" | paste -sd' '; }
 lines "/paper capa table1 --model $work/7b --sets $work/sets --out $work/dry --dry"
 same "13 rows of two sets" "$(costs)" "scores 26"
-check_has "in a sentence" 'select(.event=="notice").text' "at most 14.1 GB of memory"
+check_has "the memory is forecast" 'select(.event=="notice").text' "at most 14.1 GB of memory"
 lines "/paper capa table2 --model $work/7b --sets $work/sets --data $work/sets/own.json --out $work/dry5 --dry"
 same "rows that need the calibration count too" "$(costs)" "calibrate 500 scores 12"
 lines "/paper capa figure3 --demo --model $work/tiny --sets $work/sets --data x --limit 2 --steps 3 --out $work/dry6 --dry"
@@ -108,12 +108,12 @@ same "at the chosen rate" "$(sed -n '/rslora-1 --resume$/,/rslora-3/p' "$work/dr
 lines "/paper norm-alignment text-gain --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --limit 1 --out $work/dry10 --dry"
 same "two stages, without and with alignment, three seeds" "$(costs)" "$(for s in 1 2 3; do printf 'gain-%s 4 ' off-$s-1 off-$s-2 on-$s-1 on-$s-2; done)scores 28"
 
-# From the plan to the report; again, nothing is computed again.
+# From the plan to the report; a second run computes nothing.
 paper="/paper capa table1 --demo --model $work/tiny --limit 2 --as I --out $work/t"
 lines "$paper --dry"
 "$VLMSH" scenes 3 "$work/t/world" --seed 2 >/dev/null 2>&1 || fail "vlmsh scenes fails"
 lines "$paper"
-check "done" 'select(.event=="done").ok' true
+check "the paper's table is computed" 'select(.event=="done").ok' true
 check "the paper's numbers of this model" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows) | .[0][0][1]' 80.28
 check "rows, claims" '[inputs, .] | map(select(.event=="table" and (.name|startswith("paper."))).rows | length) | join(" ")' "13 6"
 check_has "verdict" 'select(.event=="notice").text' "capa table1: "
@@ -138,5 +138,5 @@ lines "/paper norm-alignment table2 --demo --model $work/tiny --limit 1 --out $w
 cmp -s "$table/table.csv" "$work/before" || fail "another table replaced this one"
 check "a row of ours below the paper's" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows)[0] | map(.[0]) | join("|")' \
     "LLaVA-v1.5|Qwen-2.5-VL|KimiVL|GLM-4.1V|this model"
-check "measured" '[inputs, .] | map(select(.event=="table" and .name=="paper.claims").rows)[0][0][3]' shown
+check "a claim is shown" '[inputs, .] | map(select(.event=="table" and .name=="paper.claims").rows)[0][0][3]' shown
 finish

@@ -8,8 +8,8 @@ lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1
     "/patch mean --layers 4,7 --data $world/questions.json --limit 2 --given"
 check "no error" 'select(.event == "error").message' ""
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
-same "the whole stream brings everything back" "$(tail -n +2 "$work/p-patch.layers.csv" | cut -d, -f7 | sort -u)" 1
-same "the last layer holds it at the answer" "$(awk -F, 'END { print ($2 == 0), ($5 > 0.9) }' "$work/p-patch.layers.csv")" "1 1"
+same "patching the whole stream restores everything" "$(tail -n +2 "$work/p-patch.layers.csv" | cut -d, -f7 | sort -u)" 1
+same "in the last layer, the answer's position has the effect" "$(awk -F, 'END { print ($2 == 0), ($5 > 0.9) }' "$work/p-patch.layers.csv")" "1 1"
 check "a map of heads" 'select(.event == "heatmap") | [.name, (.values | map(select(. != null)) | length)]' '["patch.heads",18]'
 [ -s "$work/p.png" ] || fail "no figure"
 

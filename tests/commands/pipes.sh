@@ -15,7 +15,7 @@ refused() {
     grep -q "$part.* a pipe, not a file" "$work/out" || fail "$name: $(tail -1 "$work/out")"
 }
 
-# Every file of a model folder, including optional ones.
+# Files of a model folder, including optional ones.
 for file in config.json generation_config.json preprocessor_config.json processor_config.json \
     tokenizer_config.json tokenizer.json chat_template.json chat_template.jinja \
     model.safetensors model.safetensors.index.json tiktoken.model tokenizer.model \
@@ -29,7 +29,7 @@ for file in config.json generation_config.json preprocessor_config.json processo
     refused "$file" "$file" "$work/model" -c /info
 done
 
-# A file of an adapter's folder.
+# Files of an adapter's folder.
 for file in adapter_config.json adapter_model.safetensors extra.safetensors; do
     rm -rf "$work/adapter"
     cp -r $llava/adapters/lora "$work/adapter"
@@ -44,7 +44,7 @@ python3 tests/goldens/to_gguf.py $llama "$work/model.gguf"
 refused "GGUF file" "pipe.gguf" "$work/pipe.gguf" -c /info
 refused "encoder" "pipe.gguf" "$work/model.gguf" --mmproj "$work/pipe.gguf" -c /info
 
-# Every command that reads a file.
+# Commands that read files.
 cat >"$work/messages.json" <<J
 [{"role": "user", "content": [{"type": "image", "path": "pipe.png"}, {"type": "text", "text": "?"}]}]
 J
@@ -118,13 +118,13 @@ done
 
 # A pipe as an output file that nobody reads.
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/session export $work/pipe" </dev/null >"$work/out" 2>&1
-same "exported" $? 1
+same "export into a pipe" $? 1
 timeout -k 1 "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" $llama -c "Hi" -c "/report $work/text.md $work/pipe" \
     </dev/null >"$work/out" 2>&1
 same "report into a pipe" $? 1
 
 # A script may be a pipe with a late and slow writer.
-same "substitution" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -f <(echo /version) </dev/null)" \
+same "process substitution" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -f <(echo /version) </dev/null)" \
     "$("$VLMSH" --db "$work/vlmsh.db" -c /version)"
 (
     sleep 0.3
@@ -133,7 +133,7 @@ same "substitution" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" 
     sleep 0.3
     printf 'sion\n/version\n' >&8
 ) &
-same "late" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/run $work/pipe" </dev/null | wc -l)" 2
+same "a late writer" "$(timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c "/run $work/pipe" </dev/null | wc -l)" 2
 wait
 printf 'not a picture' >"$work/bytes"
 same "standard input" "$(cat "$work/bytes" | timeout "${PATIENCE:-30}" "$VLMSH" --db "$work/vlmsh.db" -c '/image -' 2>&1 | tail -1 |

@@ -22,7 +22,7 @@ lines "/load $llava" "/set train.method layernorm-simple" "/train plan" "/train 
     "/train plan --all" "/train plan --rows 400"
 check "no error" 'select(.event=="error").message' ""
 check "norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' $'512\n512\n512'
-check "the sum" "$memory"' | (.all - (del(.all, .["not counted: mapped weights"]) | add)) | fabs < 0.6' \
+check "the parts add up" "$memory"' | (.all - (del(.all, .["not counted: mapped weights"]) | add)) | fabs < 0.6' \
     $'true\ntrue\ntrue'
 check "all methods" 'select(.event=="table" and .name=="train methods") | .rows | length' 8
 
@@ -44,5 +44,5 @@ check "a method's parameters" 'select(.event=="table" and .name=="train plan") |
 lines "/train plan --like nothing" "/load $llava" "/train plan $work/none" "/train plan --dance" \
     "/train plan $work/data.jsonl --like tiny" "/train plan --method most"
 check "refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'
-check "nothing partial" 'select(.event=="table").name' ""
+check "refusals show no table" 'select(.event=="table").name' ""
 finish

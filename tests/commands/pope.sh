@@ -9,7 +9,7 @@ second world "$work/instances.json"
 vlmsh --json -c "/pope $work/world/objects.jsonl $work/scenes --each 2 --pictures 20" \
     -c "/pope $work/instances.json $work/coco" -c "/pope $work/instances.json $work/again --seed 42" \
     -c "/pope $work/instances.json $work/other --seed 7" >"$work/events"
-check "written" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+check "questions are written" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
 same "files" "$(jq -r 'select(.event=="written" and .what=="questions").file' "$work/events" | sort)" \
     "$(ls "$work"/{scenes,coco,again,other}/pope_*.json | sort)"
 for world in scenes coco; do
@@ -41,7 +41,7 @@ open(sys.argv[1], "w").writelines(json.dumps(line) + "\n" for line in lines)
 END
 vlmsh demo/model --json -c '/set sample.max_tokens 40' -c '/set image.downsample 0.4' \
     -c "/eval $work/world/objects.jsonl --set chair --here --submit $work/answers.jsonl --limit 20" >"$work/events"
-check "described" 'select(.event=="done").ok' $'true\ntrue\ntrue'
+check "pictures are described" 'select(.event=="done").ok' $'true\ntrue\ntrue'
 number() {
     jq -r --arg key "$1" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]==$key)[1]' "$work/events" | cut -d' ' -f1
 }

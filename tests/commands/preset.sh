@@ -64,33 +64,33 @@ same "settings of training" "$(setting train.lr)$(setting ira.beta)$(setting pru
 lines '/load demo/model' /align '/preset load norm-alignment-1' '/get adapter' '/preset load ira-train' '/get ira.on' \
     "/load $llava" "/adapter load $llava/adapters/lora" '/preset load norm-alignment-2' '/get adapter' '/adapter unload' \
     '/preset load ira-train'
-check "all can be loaded" '[inputs, .] | map(select(.event=="done").ok) | all' true
-same "without trained ones" "$(setting adapter | awk '{print $3, $(NF-1)}') $(setting ira.on)" "none $llava/adapters/lora off "
+check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "adapters and IRA" "$(setting adapter | awk '{print $3, $(NF-1)}') $(setting ira.on)" "none $llava/adapters/lora off "
 # A user's preset of all settings resets what recipes set; a preset for training uses no trained parameters
 # either.
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
     '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
 check "plain again" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
-same "for training" "$(setting adapter)" 'none '
+same "no adapter for training" "$(setting adapter)" 'none '
 
 # Values that depend on each other are set in one step.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \
     '/preset save two' '/reset all' '/preset load two' '/get prune.keep' '/get prune.layer'
-same "both" "$(setting prune.keep | awk '{print $NF}') $(setting prune.layer | awk '{print $NF}')" '0.5,0.25 0,2'
+same "dependent values" "$(setting prune.keep | awk '{print $NF}') $(setting prune.layer | awk '{print $NF}')" '0.5,0.25 0,2'
 
 # Commands that switch whole methods.
 lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.approx' '/align on' '/capa off' \
     '/get prune.score' '/get norm.align' '/ira' '/get ira.on' '/baseline' '/get norm.align' '/align maybe'
-same "defaults" "$(setting prune.keep)" "0.9 0.25 0.25 "
+same "/capa sets the default" "$(setting prune.keep)" "0.9 0.25 0.25 "
 check_has "said without training" 'select(.event=="notice").text' 'norm.align is on without trained parameters'
 check_has "said without a calibration" 'select(.event=="notice").text' "preset 'capa-auto' loaded, but with ffn.approx=off"
 same "off again" "$(setting prune.score)" "contribution contribution off off "
-same "the other stays, then goes" "$(setting norm.align)" "on on off off "
+same "/capa off keeps norm alignment, /baseline ends it" "$(setting norm.align)" "on on off off "
 check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true true true true true true true true true false true true true false'
-check_has "why" 'select(.event=="error").message' 'needs trained parameters'
+check_has "why IRA is refused" 'select(.event=="error").message' 'needs trained parameters'
 
-# These commands load presets.
+# /align loads the preset norm-alignment.
 lines "/load $llava" '/set norm.init default' '/align' '/set' '/align off' '/reset all' '/set norm.init default' \
     '/preset load norm-alignment' '/set'
 check "the same settings" '[inputs, .] | map(select(.event=="setting") | .key + "=" + .value) | join(" ")' \
@@ -102,9 +102,9 @@ lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/i
     'What is this?' '/get prune.keep' "/save $work/again.vlmsh" '/later 0 norm.align=on' '/later 3 norm.align' '/later 3 x=1' \
     '/baseline' '/regen'
 check "answers" '[inputs, .] | map(select(.event=="answer").ids) | .[0][0:4] == .[1][0:4] and .[0] != .[1]' true
-check "told" '[inputs, .] | map(select(.event=="notice").text | select(test("the answer continues with"))) | length' 2
+check "two changes are reported" '[inputs, .] | map(select(.event=="notice").text | select(test("the answer continues with"))) | length' 2
 check_has "refused" 'select(.event=="notice").text' 'not changed: prune.keep cannot be'
-check "bad lines" '[inputs, .] | map(select(.event=="done").ok)[10:13] | map(tostring) | join(" ")' 'false false false'
+check "refused lines" '[inputs, .] | map(select(.event=="done").ok)[10:13] | map(tostring) | join(" ")' 'false false false'
 grep -q '^/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25$' "$work/again.vlmsh" ||
     fail "in the script: $(grep later "$work/again.vlmsh")"
 answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | head -1)

@@ -7,10 +7,10 @@ lines "${ask[@]}" "/norms --csv $work/n.csv --figure $work/n.png" /redundancy /s
     "/attention --layer all --figure $work/a.png" '/attention --layer 1 --head 2 --token 0' \
     /contribution "/sinks --figure $work/s.png" /curvature '/sink-ratio --threshold 0.01' \
     '/dice --box 0,0,20,20' "/dice --mask $scene" /flops "/memory --csv $work/m.csv" /regen
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..19})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..19})"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "attention attention.rows contribution curvature curvature.total dice flops flops.layers memory memory.layers norms.alignment norms.attention norms.cosines norms.interface norms.layers norms.steps norms.theory norms.turns redundancy similarity similarity.mean sink_ratio sink_ratio.total sinks sinks.tokens times "
-same "a map of each layer, and one" "$(jq -c 'select(.event == "heatmap" and .name == "attention") | [.layer, .head, .token, .rows, .cols, (.values | length)]' "$work/events" | tr '\n' ' ')" \
+same "a map of each layer, and one of a head" "$(jq -c 'select(.event == "heatmap" and .name == "attention") | [.layer, .head, .token, .rows, .cols, (.values | length)]' "$work/events" | tr '\n' ' ')" \
     "[0,-1,-1,5,5,25] [1,-1,-1,5,5,25] [2,-1,-1,5,5,25] [3,-1,-1,5,5,25] [1,2,0,5,5,25] "
 check "the bounds are those of the values" 'select(.event == "heatmap") | ((.values | min) - .min | fabs) < 1e-6 and ((.values | max) - .max | fabs) < 1e-6' "$(printf 'true\n%.0s' {1..10})"
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
@@ -89,7 +89,7 @@ error: unexpected 'y' after NAME
 E
 same "the same tables" "$(cat "$work"/again-*.csv)" "$(cat "$work"/n-*.csv)"
 lines '/results 4'
-same "maps too" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
+same "stored maps" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
 
 # Pruned tokens are marked, in text too.
 out=$(vlmsh --plain $llava -c '/set sample.max_tokens 2' -c "/image $scene" -c 'What?' \
@@ -139,7 +139,7 @@ check_has "the condition that fails" 'select(.event == "error").message' "$llama
 check "no adapter is left" '[inputs, .] | map(select(.event == "setting" and .key == "adapter").value)[0]' none
 check "no adapter is kept" 'select(.event == "table" and .name == "adapters").rows | length' 0
 check "nothing is changed" '[inputs, .] | map(select(.event == "answer").ids) | .[0] == .[1]' true
-same "each as if alone" "$(jq -rs --arg lora "$lora" 'map(select(.event == "table" and .name == "sink_ratio").rows) | .[0] as $all | .[-1] as $alone |
+same "each condition as if alone" "$(jq -rs --arg lora "$lora" 'map(select(.event == "table" and .name == "sink_ratio").rows) | .[0] as $all | .[-1] as $alone |
     def of(c): $all | map(select(.[0] == c)[1:]); (of($lora) == $alone), (of("now") == of($all[-1][0])), (of("now") == of($lora))' "$work/events" | tr '\n' ' ')" "true true false "
 same "rank correlation" "$(python3 - "$work/events" <<'P'
 import json, sys
@@ -334,17 +334,17 @@ error: the conversation is empty: ask something first
 error: the model '$llama' is text-only: /attention needs a picture
 E
 
-# Keys and values take half the memory in bf16; /regen recomputes the answer from them.
+# In bf16, keys and values take half the memory (after /regen computes them again).
 lines "${ask[@]}" /memory '/set kv.dtype bf16' /regen /memory '/set kv.dtype f16' '/set kv.dtype f32' /regen /memory
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
 half='function half(a, b) { return b > 0 && a / b > 0.4999 && a / b < 0.5001 }'
-same "half as much" "$(awk "$half"' { print (half($2, $1) && half($2, $3)) }' <<<"$sizes")" 1
+same "half the memory" "$(awk "$half"' { print (half($2, $1) && half($2, $3)) }' <<<"$sizes")" 1
 layers=$(jq -r 'select(.event == "table" and .name == "memory.layers") | .rows[0][2:] | join(" ")' "$work/events" | tr '\n' ' ')
-same "in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <<<"$layers")" 1
+same "half the memory in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <<<"$layers")" 1
 check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false
 check_has "names the dtypes" 'select(.event == "error").message' "f32, bf16"
 
-# The residual stream of each visual token equals the dump of the same pass, even with pruning.
+# /stream equals the dump of the same pass for each visual token; /pruned counts the tokens of each layer.
 lines "/load $llava" '/set sample.max_tokens 2' "/image $scene" "/dump ids,layer.*.in,layer.out $work/pass.safetensors" \
     'What is this?' '/stream --layer all' '/stream --layer 1' '/stream --picture 3' /pruned \
     '/set prune.score uniform' '/set prune.layer 1,2' '/set prune.keep 0.4,0.2' /pruned

@@ -49,7 +49,7 @@ common=("/load $llava" '/set job.nice 0' "/set job.folder $shared" '/set compute
 
 lines "${common[@]}" '/set job.nodes 2' '/set job.gpus 4' '/set job.threads 1' '/set job.time 12:00:00' '/set job.partition big' \
     '/set job.sbatch "--account=x --qos=y"' "/train $work/data.jsonl $work/a --ranks 2 --sbatch $work/a.sh" '/job 1'
-check_has "written" 'select(.event == "notice").text' "job 1: wrote '$work/a.sh'; submit it with /job 1 submit"
+check_has "the script is written" 'select(.event == "notice").text' "job 1: wrote '$work/a.sh'; submit it with /job 1 submit"
 check "the reason for waiting" 'select(.event == "table") | .rows[] | select(.[0] == "why")[1]' "not submitted: /job 1 submit, or sbatch $work/a.sh"
 bash -n "$work/a.sh" || fail "no script"
 for option in job-name=vlmsh-train-1 nodes=2 ntasks=2 gpus-per-node=4 cpus-per-task=1 time=12:00:00 partition=big account=x qos=y requeue; do
@@ -64,14 +64,14 @@ lines '/job 1 submit' '/job 1' '/jobs'
 check_has "submitted" 'select(.event == "notice").text' "train was submitted as Slurm job 41"
 check "it waits" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 41: PENDING: Resources"
 lines '/job 1 submit'
-check_has "once" 'select(.event == "error").message' "is already in the queue (Slurm job 41"
+check_has "not submitted twice" 'select(.event == "error").message' "is already in the queue (Slurm job 41"
 sed -i '/cpus-per-task/d' "$queue/41.script"
 sed -i 's/"cuda"/"cpu"/' "$shared"/*/order.json
 start 41
 lines '/wait 1' '/job 1' "/plot 1 loss"
-check_has "done" 'select(.event == "notice").text' "job 1 (train) is done: loss"
-check "its ranks" 'select(.name == "ranks") | .rows | length' 2
-check "its number" 'select(.name == "job") | .rows[] | select(.[0] == "in the queue")[1][0:13]' "Slurm job 41:"
+check_has "the job is done" 'select(.event == "notice").text' "job 1 (train) is done: loss"
+check "ranks of the job" 'select(.name == "ranks") | .rows | length' 2
+check "number in the queue" 'select(.name == "job") | .rows[] | select(.[0] == "in the queue")[1][0:13]' "Slurm job 41:"
 [ -s "$work/a/adapter_model.safetensors" ] || fail "no adapter"
 over 41
 
@@ -119,9 +119,9 @@ lines '/job 2 cancel' '/job 2'
 check "cancelled" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "cancelled"
 wait "$(cat "$queue/44.pid")"
 lines '/job 2'
-check "it stays so" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "cancelled"
+check "cancelled after its process has ended" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "cancelled"
 
-# --- every kind of job; refusals; a queue that forgets --------------------------------------------
+# --- other kinds of jobs; refusals; a queue that forgets -------------------------------------------
 
 lines "${common[@]}" "/ask --data $work/data.jsonl --out $work/answers.jsonl --job --submit" "/eval $work/data.jsonl --metric loss --submit"
 start 45

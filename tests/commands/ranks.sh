@@ -43,7 +43,7 @@ sed '8,$d' "$work/answers1.jsonl" >"$work/answers.jsonl"
 good 3 "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers.jsonl --job"
 same "the resumed answers" "$(answers "$work/answers.jsonl")" "$(answers "$work/answers1.jsonl")"
 good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.jsonl --out $work/answers.jsonl --again --job"
-same "again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
+same "--again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
 check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
 # The calibration's table counts the samples that all ranks left out.
@@ -123,7 +123,7 @@ lines "/load $llava" "/train $work/data.jsonl $work/none --ranks 0" "/train $wor
     "/eval $work/data.jsonl --here --ranks 2"
 check_has "no ranks" 'select(.event=="error").message' "job.ranks cannot be '0'"
 check_has "no number" 'select(.event=="error").message' "--ranks needs a number"
-check_has "here" 'select(.event=="error").message' "leave out --ranks"
+check_has "--ranks with --here" 'select(.event=="error").message' "leave out --ranks"
 (PATH=$work "$VLMSH" --db "$work/vlmsh.db" -c "/load $llava" -c "/train $work/data.jsonl $work/none --ranks 2") \
     >"$work/out" 2>&1 && fail "succeeds without mpirun"
 grep -q "install Open MPI" "$work/out" || fail "without mpirun: $(cat "$work/out")"

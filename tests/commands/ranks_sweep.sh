@@ -32,7 +32,7 @@ for way in $ways; do
     same "points of the curves with $way" "$(points $id)" 24
 done
 
-# All groups learn that a value failed; a number of ranks that does not form groups is refused.
+# A sweep ends even if training with a value fails; a number of ranks that does not form groups is refused.
 run 2 "${sweep[@]}" "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad" || fail "$(tail -1 "$work/out")"
 lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.ranks 2' \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none" '/set sweep.ranks 1' \

@@ -246,7 +246,7 @@ static void every_way_to_set_gives_the_same_error(void **state)
     end(&p);
 }
 
-// Resuming a session with a refused value restores only the other settings.
+// Stores a session with the engine's changed settings and with this value.
 static void write_session(const struct engine *e, const char *name, const char *key,
                           const char *value)
 {

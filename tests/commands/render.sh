@@ -18,7 +18,7 @@ echo '{"role": "user"}' >"$work/object.json"
 echo '[{"role": ]' >"$work/broken.json"
 lines "/render $work/t.jinja $work/m.json" "/render $work/t.jinja $work/m.json --no-generation bos_token=<s>" \
     "/render $work/t.jinja $work/m.json \"tools=[1, 2.0, null]\" bos_token=null"
-# Output of Python's Jinja2 3.1.6.
+# Jinja2 3.1.6 gives these texts.
 check "texts" 'select(.event == "rendered").text' '<user>Hé "you"
 <assistant>No.
 <assistant>
@@ -28,13 +28,13 @@ check "texts" 'select(.event == "rendered").text' '<user>Hé "you"
 None<user>Hé "you"
 <assistant>No.
 <assistant>[1, 2.0, null]'
-check "done" 'select(.event == "done").ok' $'true\ntrue\ntrue'
+check "no line fails" 'select(.event == "done").ok' $'true\ntrue\ntrue'
 
 lines "/render $work/raise.jinja $work/m.json" "/render $work/unknown.jinja $work/m.json" \
     "/render $work/t.jinja $work/object.json" "/render $work/t.jinja $work/broken.json" \
     "/render $work/t.jinja" "/render $work/t.jinja $work/m.json --nope" "/render $work/none $work/m.json"
 check "refused" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
-check_has "its own complaint" 'select(.event == "error").message' "raise.jinja: line 1: Roles must alternate"
+check_has "the template's message" 'select(.event == "error").message' "raise.jinja: line 1: Roles must alternate"
 check_has "a construct" 'select(.event == "error").message' "unknown.jinja: line 2: the statement 'include' is not known"
 check_has "no list" 'select(.event == "error").message' "object.json: not a list of messages"
 check_has "no JSON" 'select(.event == "error").message' "broken.json' is not valid JSON (near line 1)"

@@ -42,11 +42,11 @@ printf '/version\n/nope\n/version\n' | vlmsh >"$work/out" 2>"$work/err"
 same "standard input: exit status" $? 1
 grep -qF 'stdin:2: unknown command' "$work/err" || fail "standard input: $(cat "$work/err")"
 printf '/version\n/nope\n# x\n/version' | vlmsh --json >"$work/events" || fail "an error ends a dialogue"
-check "done" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue'
+check "lines that fail" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue'
 check "error before its done" 'select(.event | . == "done" or . == "error").event' $'done\nerror\ndone\ndone\ndone'
 vlmsh --json -f "$work/bad.vlmsh" >"$work/events" 2>"$work/err"
 same "script with --json: exit status" $? 1
 check "script with --json" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse'
-check "where" 'select(.event == "error") | .where, .message' "$work/bad.vlmsh:4
+check "the error's place" 'select(.event == "error") | .where, .message' "$work/bad.vlmsh:4
 unknown command '/lod': did you mean '/load'?"
 finish

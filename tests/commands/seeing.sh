@@ -8,5 +8,5 @@ vlmsh "${make[@]}" >"$work/log" 2>&1 || fail "$(tail -5 "$work/log" | cut -c1-30
 same "parts" "$(grep -ho 'adapter=[^\\]*' "$work"/w/part?/training.json | sed 's|.*/||' | paste -sd' ')" "adapter=none part1 part2"
 sum=$(sha256sum "$work"/w/*/adapter_model.safetensors)
 vlmsh "${make[@]}" >"$work/log" 2>&1 || fail "again: $(tail -5 "$work/log" | cut -c1-300)"
-same "done is done" "$(sha256sum "$work"/w/*/adapter_model.safetensors)" "$sum"
+same "a second run changes nothing" "$(sha256sum "$work"/w/*/adapter_model.safetensors)" "$sum"
 finish

@@ -4,7 +4,7 @@
 setup=("/load $llava" '/set sample.max_tokens 5' '/set sample.ignore_eos on')
 
 lines '/session'
-check_has "not begun" 'select(.event == "text").text' "no session yet"
+check_has "before the first message" 'select(.event == "text").text' "no session yet"
 lines "${setup[@]}" "/image $scene" 'What is this?' 'And "that"?' '/session rename first' '/session' '/session list'
 answers=$(jq -c 'select(.event == "answer").ids' "$work/events")
 check_has "current" 'select(.event == "text").text' "'first'"
@@ -35,22 +35,22 @@ check "new did not clear the old one" 'select(.name == "context").rows[0][1]' 25
 # A session with a picture that ended with a text-only model is restored unchanged.
 lines "${setup[@]}" "/image $scene" 'What is this?' "/load $llama" '/session rename blind'
 lines "${setup[@]}" 'Something else' '/session resume blind' '/session' '/regen' "/load $llava" '/regen'
-check "all but the question to a blind model" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
-check_has "blind: said" 'select(.event == "notice").text' 'text-only'
+check "only /regen with the text-only model fails" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\ntrue\ntrue'
+check_has "blind: notice" 'select(.event == "notice").text' 'text-only'
 check_has "blind: current" 'select(.event == "text").text' "'blind'"
 check "blind: it sees its picture again" 'select(.event == "answer").visual_tokens' $'0\n25'
 
 # Token ids outlast /unload, but not the loading of another model; a raw question stays as a message, so that /undo
 # removes the same turn.
 lines "${setup[@]}" '/raw 5 6 7 8' /unload "/load $llava" '/context' hello "/load $llama" '/session rename ids' '/regen' '/undo' '/regen' '/context'
-check "ids" 'select(.name == "context").rows[0][0]' $'9\n'"$(jq -r 'select(.name == "context").rows[0][0]' "$work/events" | tail -1)"
+check "tokens before and after another model" 'select(.name == "context").rows[0][0]' $'9\n'"$(jq -r 'select(.name == "context").rows[0][0]' "$work/events" | tail -1)"
 check "no raw question of another model" 'select(.event == "error").message' \
     "the last question was token ids of another model, which '$llama' cannot read: /undo removes it"
 live=$(jq -c 'select(.name == "context").rows[0][0]' "$work/events" | tail -1)
 lines '/session resume ids' '/context' '/undo' '/context'
 check "ids: resumed" 'select(.name == "context").rows[0][0]' "$live"$'\n0'
 
-# If the database cannot be opened, everything but sessions works.
+# If the database cannot be opened, sessions cannot be listed; other commands work.
 printf '/version\n/session list\n/version\n' | "$VLMSH" --db /proc/x.db --json >"$work/events"
 check "without a database" 'select(.event == "done").ok' $'true\nfalse\ntrue'
 

@@ -42,7 +42,7 @@ check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")
 # Values that no model accepts are refused before a model is loaded, and nothing changes.
 lines '/set prune.keep -1' '/set prune.keep 0,0.5' '/set ffn.eta nan' '/get prune.keep'
 check "impossible with any model" 'select(.event == "done").ok' $'false\nfalse\nfalse\ntrue'
-check_has "why" 'select(.event == "error").message' "cannot increase"
+check_has "why it is refused" 'select(.event == "error").message' "cannot increase"
 check "the default stays" 'select(.event == "setting").value' 0.25
 
 # A changed setting applies from the next answer on.

@@ -1,5 +1,5 @@
-# sets.sh -- /eval --set: evaluation sets in the formats of the suites; every result names its rule; scores
-# are the same in a job, in the shell and resumed; --submit, /help sets, refusals.
+# sets.sh -- /eval --set: evaluation sets in the formats of the suites; results name their rules;
+# scores are the same in a job, in the shell and resumed; --submit, /help sets, refusals.
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
@@ -33,13 +33,13 @@ same "the former name of --rule" "$(value metric)" pope-llava
 # A job gives the same scores, and a killed one resumes.
 tiny "/eval $work/sets/MME.tsv --set mme --images $work/sets/img --submit $work/mme.jsonl" "/wait" "/eval show" \
     "/eval $work/sets/MME.tsv --set mme --here --submit $work/here.jsonl"
-check "done" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
-check "the same in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
+check "no line fails" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "the same scores in the shell and in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
     .rows | map(select(.[0]!="submission"))) | .[0] == .[1]' true
 check_has "/wait names the set" 'select(.event=="notice") | .text' "mme as lmms-eval: mme-lmms-eval"
 same "submission" "$(wc -l <"$work/mme.jsonl")" 8
 cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "the submissions differ"
-same "its lines" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
+same "ids of the submission" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
 
 # A running or stopped job shows the score so far.
 tokens=500 tiny "/eval $work/sets/MMStar.tsv --set mmstar"
@@ -72,7 +72,7 @@ echo '{"annotation": []}' >"$work/broken/v2_mscoco_val2014_annotations.json"
 tiny "/eval $work/broken/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 --here"
 check_has "annotations" 'select(.event=="error").message' "v2_mscoco_val2014_annotations.json' has no list \"annotations\""
 
-# Every format is read.
+# The suites' formats are read.
 i="--images $work/sets/img --here --limit 2"
 tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
     "/eval $work/sets/vqa/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 $i" \
@@ -84,7 +84,7 @@ tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
     "/eval $work/sets/mmlu/test/abstract_algebra_test.csv --set mmlu $i" \
     "/eval $work/sets/hellaswag_val.jsonl --set hellaswag $i" \
     "/eval tests/core/sets/parquet/pope-00001-of-00002.parquet --set pope $i"
-check "all of them" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "all formats" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1 2"
 
 # /compare with an evaluation set.
@@ -222,9 +222,9 @@ tiny "/eval $work/twice/*.tsv --set mcq --answers $work/twice.jsonl --here" "/co
     "/eval $work/twice/pope-00001-of-00002.parquet --set pope --here"
 said="2 samples repeat the id and question of an earlier sample, which counts once (the first: '0', row 3 of 'a' after row 1 of 'a')"
 same "counted once" "$(value n | paste -sd' ') $(value score | head -1)" "3 2 0.666666667"
-check_has "said" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "$said"
-check_has "said of shards" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "row 3 after row 1)"
-check_has "said by a comparison" 'select(.event=="notice").text' "$said"
+check_has "an evaluation reports it" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "$said"
+check_has "reported of shards" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "row 3 after row 1)"
+check_has "a comparison reports it" 'select(.event=="notice").text' "$said"
 
 # Files as the sets' authors publish them.
 echo '{"dataset_name": "docvqa", "data": [{"questionId": 49153, "question": "What?", "image": "a.png", "docId": 1, "answers": ["0.28", "0.3"]}]}' >"$work/val_v1.0.json"
@@ -288,13 +288,13 @@ cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/val-00
 in_hub lmms-lab/ChartQA
 check_has "the split of the set" 'select(.event=="error").message' "no picture is given with the question"
 HF_HUB_CACHE=$work/hub tiny "/eval lmms-lab/ChartQA --set docvqa --here" "/eval lmms-lab/POPE --set pope --here --limit 1" "/eval lmms-lab/POPE --set mmmu --here --limit 1"
-check_has "several" 'select(.event=="error").message' \
+check_has "several files" 'select(.event=="error").message' \
     "choose one of lmms-lab/ChartQA/data/test-00000-of-00001.parquet, lmms-lab/ChartQA/data/val-00000-of-00001.parquet"
 same "the file that was chosen" "$(value file | sed 's/.*snapshots//' | paste -sd' ')" "/f00/full/test-00000-of-00001.parquet /f00/*/validation[-.]*"
 in_hub lmms-lab/ChartQA/data/val-00000-of-00001.parquet
 check_has "one of them" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/Nothing
-check_has "not there" 'select(.event=="error").message' "no file 'lmms-lab/Nothing', and no "
+check_has "an absent data set" 'select(.event=="error").message' "no file 'lmms-lab/Nothing', and no "
 check_has "how to get it" 'select(.event=="error").message' "'hf download --repo-type dataset lmms-lab/Nothing'"
 # Probes and calibrations read sets as /eval does: the same numbers as from the same questions in LLaVA's format.
 # --given takes the set's references.

@@ -44,7 +44,7 @@ lines "/load $root/demo/model" "/compare off | off --data $work/data.json --shot
     "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --metric loss --job" "/wait" "/compare off | off --shots $work/shots-1.jsonl Why?"
 check "losses compared" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
 check_has "without data" 'select(.event=="error").message' "--shots and --job need --data FILE"
-same "compared" "$(python3 -c 'import csv, sys
+same "compared answers" "$(python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])): print(r["answer_a"], r["score_a"])' "$work/compared.csv")" "$(answers "/eval $work/whole-1.json")"
 echo '{"question": "Why?"}' >"$work/open.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"

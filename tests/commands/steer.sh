@@ -70,7 +70,7 @@ E
 # Vectors act on quantised weights and with an adapter, and leave both as they were.
 lines '/set weights.dtype q8_0' '/load demo/model' '/adapter load demo/model/methods/adapter' '/image demo/pictures/scene-1.png' \
     'What colour is the background?' '/steer where 8' /regen '/steer where 0' /regen
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..9})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..9})"
 same "vectors with quantised weights and an adapter" \
     "$(jq -r 'select(.event == "answer").text' "$work/events" | awk '{ a[NR] = $0 } END { print a[1] != a[2], a[1] == a[3] }')" "1 1"
 cd "$root" || exit 1
@@ -131,9 +131,9 @@ done
 lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1.png' 'What colour is the background?' \
     "/steer make $work/p --plus=$work/plus.json --minus $work/minus.json --layer 6" "/steer $work/p 1" /regen \
     "/steer $work/p 0" /regen "/steer $work/p 1" "/session rename s"
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
 check_has "keys that nothing reads" 'select(.event == "notice").text' "'$work/plus.json': not used: \"tools\" (1 sample)"
-check "the vector changes the answer, and leaves it" 'select(.event == "answer").text | ltrimstr(" ")' "grey
+check "the answer changes with the vector and returns without it" 'select(.event == "answer").text | ltrimstr(" ")' "grey
 middle
 grey"
 lines "/session resume s" "/save $work/s.vlmsh" '/compare off | now What colour is the background?'

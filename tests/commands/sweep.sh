@@ -41,7 +41,7 @@ check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.
 check "/wait shows the scores" 'select(.event=="table" and .name=="sweep") | .rows |
     "\(map(.[0]) | join(" ")) \(map(select(.[1]|startswith("validation loss "))) | length) \(map(select(.[2]=="best")) | length)"' \
     "train.lr 0.01 train.lr 0.0001 train.lr 1e-06 3 1"
-check_has "and the best" 'select(.event=="notice").text' "job 2 (sweep) is done: best: "
+check_has "/wait names the best value" 'select(.event=="notice").text' "job 2 (sweep) is done: best: "
 results='select(.event=="table" and .name=="job") | [.rows[] | select(.[0]|startswith("train.lr ") or . == "best")]'
 jq -c "$results" "$work/events" | sort -u | wc -l | grep -qx 1 || fail "a resumed sweep has different results"
 for v in 1e-2 1e-4 1e-6; do
@@ -66,7 +66,7 @@ mkdir "$work/v"
 lines "/load $llava" "/set train.validation 0.25" "/sweep train.weight_decay 0,-0 $work/data.jsonl $work/no" \
     "/sweep chat.date a|b|a $work/data.jsonl $work/no" '/set train.ira on' "/sweep ira.layers 2-3|2,3 $work/data.jsonl $work/no" \
     "/sweep ira.layers 0-3|0%-100% $work/data.jsonl $work/no" "/sweep job.folder $work/v,$work/./v $work/data.jsonl $work/no"
-check "the same values" 'select(.event=="error").message | split(": ") | last' \
+check "equal values are refused" 'select(.event=="error").message | split(": ") | last' \
     "'-0' is the same value as '0'
 'a' is the same value as 'a'
 '2,3' is the same value as '2-3'
@@ -74,14 +74,14 @@ check "the same values" 'select(.event=="error").message | split(": ") | last' \
 '$work/./v' is the same value as '$work/v'"
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep chat.date \"a/b,a_b,что,кто,training.json\" $work/data.jsonl $work/names" /wait
-check "other values" 'select(.event=="error").message' ""
+check "different values are accepted" 'select(.event=="error").message' ""
 same "folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 best training.json training.json-2"
 
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait
 same "scores of seeds" "$(jq -r 'select(.event=="table" and .name=="sweep") | .rows[:3][][1]' "$work/events" | sort -u | wc -l)" 1
 job=$(jq -r 'select(.event=="notice").text' "$work/events" | sed -n 's/^job \([0-9]*\): sweep started.*/\1/p')
-same "their mean" "$(python3 - "$work/vlmsh.db" "$job" <<'P'
+same "the mean over seeds" "$(python3 - "$work/vlmsh.db" "$job" <<'P'
 import re, sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
 text, = db.execute("SELECT value FROM job_results WHERE job = ? AND key = 'mean over seeds'", sys.argv[2:]).fetchone()

@@ -12,7 +12,7 @@
 
 #include "commands/command.h"
 
-// The usage names all options, with their values.
+// The usage names the command's own options, each followed by a space if it takes an argument.
 static void check_options(const struct command *c, const struct option_row *rows)
 {
     for (; rows && rows->name; rows++) {

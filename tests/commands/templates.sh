@@ -59,7 +59,7 @@ original=$(jq -j .chat_template tests/goldens/qwen2/tokenizer_config.json)
 printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"
 taken=$(prompt_of taken "/load $model")
 check_has "notice" 'select(.event == "notice").text' "the statement 'include' is not known"
-check_has "its line" 'select(.event == "notice").text' "line "
+check_has "the notice names the line" 'select(.event == "notice").text' "line "
 check_has "the template used instead" 'select(.event == "notice").text' "the built-in template 'chatml' is used"
 printf %s "$original" >"$model/chat_template.jinja"
 same "as the folder's own" "$taken" "$(prompt_of original "/load $model")"
@@ -103,11 +103,11 @@ cp -r $llama "$work/bare"
 chatml="{% for m in messages %}{{ '<|start_header_id|>' + m.content }}{% endfor %}"
 jq --arg t "$chatml" '.chat_template = $t' $llama/tokenizer_config.json >"$work/bare/tokenizer_config.json"
 python3 tests/goldens/to_gguf.py "$work/bare" "$work/bare.gguf" || fail "to_gguf.py fails"
-same "written by the template" "$(begins written "/load $llama")" "$bos"
+same "BOS of a template" "$(begins written "/load $llama")" "$bos"
 [ "$(begins bare "/load $work/bare")" != "$bos" ] || fail "a text model gets a BOS that its template does not write"
-same "a layout's" "$(begins layout "/load $work/bare" '/set chat.template vicuna')" "$bos"
-same "a file's" "$(begins file "/load $work/bare.gguf")" "$bos"
-same "a processor's" "$(begins processor "/load $llava")" 1
+same "BOS of a layout" "$(begins layout "/load $work/bare" '/set chat.template vicuna')" "$bos"
+same "BOS of a GGUF file" "$(begins file "/load $work/bare.gguf")" "$bos"
+same "BOS of a processor" "$(begins processor "/load $llava")" 1
 
 # Variables of the template are settings, like all others.
 cat >"$model/chat_template.jinja" <<'J'

@@ -1,5 +1,5 @@
 // tests/commands/tested.c -- every command, probe and method has a test: one that runs the command,
-// one that measures with the probe, one with the method's name. Commands of probes accept the
+// one that measures with the probe, one with the method's name. The usages of probes name the
 // options of their maps.
 #include <ctype.h>
 #include <glob.h>
@@ -111,7 +111,7 @@ static void test_methods(void **state)
     finish(&missing);
 }
 
-// The screen requests a map with the options that its kind names.
+// The screen requests maps with these options.
 static void test_maps(void **state)
 {
     static const struct {

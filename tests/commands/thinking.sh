@@ -47,7 +47,7 @@ lines "/set chat.template.thinking on" "${ask[@]:0:2}" "Where is the red circle?
 check "no end" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'
 check_has "notice of no end" 'select(.event == "notice").text' "the model stopped within its reasoning, so the answer is empty"
 
-# Reasoning is never scored, except with --thinking keep.
+# Reasoning is scored only with --thinking keep.
 jq -nc '{id: "q", image: "scene-1.png", question: "What is in the picture?", answer: "diamond", metric: "contains"}' >"$work/data.jsonl"
 score='select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "contains")[1]'
 for thinking in strip keep; do

@@ -73,7 +73,7 @@ cmp "$work/merged/tokenizer.model" "$work/llava/tokenizer.model" || fail "the me
 
 # /tokenizer loads a tokenizer alone; tokenizer.json takes precedence.
 lines "/tokenizer $work/llava" '/tokenize a' "/tokenizer $work/llava/tokenizer.model" '/tokenize a' "/tokenizer $llava" '/tokenize a'
-same "alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
+same "a tokenizer alone" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sort -u | wc -l)" 1
 cp $llava/tokenizer.json "$work/qwen2"
 lines "/tokenizer $work/qwen2"
 check_has "tokenizer.json wins" 'select(.event == "notice").text' "list tokens that it lacks"
@@ -151,7 +151,7 @@ beside stale '<|im_end|> (521), <|im_start|> (522)' 64 481 89 89 29 481 88 88 29
 beside added '<zz> (524, not 700)' 64 220 524 220 523 288 481 79 79 29 220 522 220 68
 beside unread '<zz> (700 in added_tokens.json)' 64 481 89 89 29 481 88 88 29 288 481 79 79 29 220 522 220 68
 beside map '<pp> (525)' 64 220 524 220 523 288 220 525 220 522 220 68
-# The same holds without a tokenizer.json.
+# Without a tokenizer.json, the token of pad_token is added, too.
 mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work/pad"
 jq '.pad_token = "<pp>" | .add_bos_token = true | .legacy = true' tests/goldens/tokenizers/llama/tokenizer_config.json \
     >"$work/pad/tokenizer_config.json"

@@ -66,12 +66,12 @@ check_has "made with other settings" 'select(.event=="error").message' \
     "holds a finished training run: the run started with train.method=layernorm-simple, but now it is"
 lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "/set train.epochs 2" \
     "/train $work/data.jsonl $work/norms --resume" /wait "/job $work/norms" "/plot $work/norms $work/all loss --csv $work/both.csv" "/job $work/no/such"
-check "all but the last" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
+check "only the last line fails" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run with points" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
 check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the result already existed"
-same "its whole curve" "$(grep -c '^"norms",' "$work/both.csv")" 6
-same "the other's" "$(grep -c '^"all",' "$work/both.csv")" 6
+same "the whole curve of norms" "$(grep -c '^"norms",' "$work/both.csv")" 6
+same "the whole curve of all" "$(grep -c '^"all",' "$work/both.csv")" 6
 
 # IRA's divergence is reported; it is zero before the first step.
 lines "/load $llava" "/set train.ira on" "/set train.method connector" "/set train.steps 3" \
@@ -157,7 +157,7 @@ lines "${base[@]}" "${plain[@]}" '/set prune.score contribution' '/set prune.lay
 check "methods that do not learn change no loss" '[inputs, .] | map(select(.event=="notice").text | capture("loss (?<l>[0-9.]+) ").l) |
     "\(length) \(unique | length)"' '2 1'
 idle='pruning is on, but does not act in training: /set train.prune on trains with it;FFN approximation is on, but never acts in training: the model is trained without it;'
-same "said" "$(each)" "${idle}methods in training: none;$idle"
+same "notices of methods" "$(each)" "${idle}methods in training: none;$idle"
 check_has "in the log" 'select(.event=="text").text' 'methods in training: none'
 same "in the record" "$(jq -c .methods "$work/idle/training.json")" '{}'
 lines "${base[@]}" '/set norm.align on' "${aligned[@]}" "/adapter load $work/aligned" '/set norm.align off' '/adapter show' \
@@ -179,7 +179,7 @@ check_has "missing parameters are refused at once" 'select(.event=="error").mess
 printf '[{"id":"x","question":"q","answer":"a"},{"id":"y","image":"no.png","question":"q","answer":"a"},{"id":"z","question":"q"}]' >"$work/some.json"
 lines "/load $llava" '/set job.nice 0' '/set train.steps 1' '/set train.method lora' "/train $work/some.json $work/some" /wait "/adapter load $work/some"
 check_has "skipped" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "
-check "its own adapter is whole" 'select(.event == "notice").text | select(test("no tensors"))' ""
+check "the run's adapter has all tensors" 'select(.event == "notice").text | select(test("no tensors"))' ""
 python3 - "$work/some/adapter_model.safetensors" <<'P'
 import json, struct, sys
 raw = open(sys.argv[1], "rb").read()
@@ -194,6 +194,6 @@ text = json.dumps(header).encode()
 open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + body)
 P
 lines "/load $llava" "/adapter load $work/some"
-check_has "which" 'select(.event == "notice").text' "the adapter has no tensors for 1 of the "
-check_has "its name" 'select(.event == "notice").text' "layers.1.self_attn.q_proj.weight"
+check_has "how many tensors are missing" 'select(.event == "notice").text' "the adapter has no tensors for 1 of the "
+check_has "the name of the missing one" 'select(.event == "notice").text' "layers.1.self_attn.q_proj.weight"
 finish

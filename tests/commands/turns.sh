@@ -11,12 +11,12 @@ same "after undo the same" "$(sed -n 4p <<<"$answers")" "$(sed -n 2p <<<"$answer
 check "only new tokens are computed" \
     'select(.event == "answer") | .computed_tokens < .prompt_tokens' \
     $'false\ntrue\ntrue\ntrue'
-check "all is undone" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
+check "the conversation is empty" 'select(.name == "context").rows[0] | .[0] + .[1] == 0' $'false\ntrue'
 check "the notice on undone turns" 'select(.event == "notice").text | select(startswith("undone"))' \
     "undone: 'And what else?' and its answer
 undone: 'And what else?' and its answer
 undone: 'What is this?' with its picture scene.png and its answer"
-check_has "why it repeats" 'select(.event == "notice").text' "the same answer again: sample.temperature 0"
+check_has "why /regen repeats the answer" 'select(.event == "notice").text' "the same answer again: sample.temperature 0"
 check "nothing to undo, nothing to give again" 'select(.event == "error").message | length > 0' $'true\ntrue'
 
 lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'

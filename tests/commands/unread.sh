@@ -59,7 +59,7 @@ check "/load" 'select(.event == "done").ok' $'false\ntrue\ntrue\ntrue'
 check "the name opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
 lines "/load $work/norms::ignore-weights" '/set weights.dtype q8_0' "/load $work/norms --ignore-weights" /info hi
 check "with smaller weights" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
-check "which it names too" 'select(.event == "model").path' "$work/norms::q8_0::ignore-weights"
+check "the name has both options" 'select(.event == "model").path' "$work/norms::q8_0::ignore-weights"
 vlmsh "$work/norms" --ignore-weights --session ignored -c hi >/dev/null 2>&1 || fail "a session cannot be started"
 lines '/session resume ignored' /info
 check_has "a session opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
@@ -68,7 +68,7 @@ more tests/goldens/llama-3.2 "$work/llama" 'model.layers.*.self_attn.o_proj.bias
 lines "/load $work/llama --ignore-weights" "/quantize $work/llama.gguf --type f16"
 check_has "tensors that are not written" 'select(.event == "notice").text' "not written: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4)"
 lines "/load $work/llama.gguf" "/quantize $work/again.gguf --type q8_0" "/load $work/again.gguf" /info
-check_has "nor does the file hide it" 'select(.event == "notice").text' "when the file was made: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4) inside"
+check_has "loading the file reports them" 'select(.event == "notice").text' "when the file was made: 4 tensors ('model.layers.*.self_attn.o_proj.bias' x 4) inside"
 check_has "a file made from that file" 'select(.name == "model").rows[] | select(.[0] == "not read")[1]' "when the file was made: 4 tensors"
 # A merged model keeps the ignored tensors.
 more $llava "$work/bias" 'language_model.model.layers.*.self_attn.o_proj.bias'
@@ -185,7 +185,7 @@ change preprocessor_config.json '.do_center_crop = true'
 change generation_config.json 'del(.repetition_penalty)'
 unused "a crop that the processor does not have" "preprocessor_config.json has keys that vlmsh ignores: do_center_crop true; pictures may be preprocessed differently than in training"
 lines "/load $work/u" '/image tests/goldens/pictures/big.png'
-check "read as ever" 'select(.event == "attached").visual_tokens' 12
+check "the picture is not cropped" 'select(.event == "attached").visual_tokens' 12
 
 # A notice names keys that only another family or no family reads, unless they ask for the default
 # behaviour.

@@ -17,7 +17,7 @@ vlmsh quantize $llama "$work/q8.gguf" --type q8_0 >"$work/out" 2>&1 || fail "qua
 answer "$work/q8.gguf" "$work/a.safetensors"
 answer "$llama::q8_0" "$work/b.safetensors"
 same_dump "as the GGUF file" "$work/a.safetensors" "$work/b.safetensors"
-same "kept" "$(files)" 1
+same "one cache file" "$(files)" 1
 file=$(echo "$kept"/*-q8_0.gguf)
 written=$(stat -c %i "$file")
 # The rest of the folder, including the encoder, is unchanged; only matrices of the language model are smaller.
@@ -55,10 +55,10 @@ answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained with
 cp "$file" "$work/good"
 dd if=/dev/zero of="$file" bs=1 seek=$(($(stat -c %s "$file") / 2)) count=4096 conv=notrunc status=none
 small q8_0
-check_has "said" 'select(.event == "notice").text' "were damaged and have been rewritten"
+check_has "the damage is reported" 'select(.event == "notice").text' "were damaged and have been rewritten"
 cmp "$file" "$work/good" || fail "the damaged file is used"
 small q8_0
-check "once" 'select(.event == "notice").text | select(test("damaged"))' ""
+check "reported once" 'select(.event == "notice").text | select(test("damaged"))' ""
 
 # If weights change in the middle of a tensor, they get their own cache file, not the old one.
 rm -r "$kept"
@@ -75,7 +75,7 @@ with open(sys.argv[1] + "/model.safetensors", "r+b") as f:
     f.write(b"\x3c" * 64)
 P
 small q8_0 "/load $work/edited"
-same "of both" "$(files)" 2
+same "a cache file of each content" "$(files)" 2
 
 # --- the cache -------------------------------------------------------------------------------------------------
 rm -r "$kept"
@@ -115,9 +115,9 @@ used=$(ls -t "$kept"/*.gguf | head -3)
 same "used last" "$(head -1 <<<"$used")" "$file"
 room=$(stat -c %s $used | awk '{ n += $1 } END { printf "%.9f", n / 1e9 }')
 small q8_0 "/set weights.cache $room" "/load $llama"
-same "three of four" "$(ls -t "$kept"/*.gguf)" "$used"
+same "the three used last stay" "$(ls -t "$kept"/*.gguf)" "$used"
 rm "$kept"/*-f16.gguf
-# On a full disk, programs remove files that others are about to open.
+# With weights.cache 0, programs remove files that others are about to open.
 for i in 1 2 3; do
     for j in 1 2 3 4 5 6 7 8 9 10; do echo "/load $llama::q8_0" && echo '/load tests/goldens/qwen2'; done >"$work/loads"
     "$VLMSH" --db "$work/$i.db" --json -c '/set weights.cache 0' -f "$work/loads" >"$work/out.$i" 2>&1 &
@@ -156,11 +156,11 @@ check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME t
 
 # A notice reports how many rows do not fit blocks: some or all.
 small q4_k
-check_has "some" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 changed to a type with smaller blocks, and 0 kept"
+check_has "rows that do not fit q4_k" 'select(.event == "notice").text' "29 of 29 matrices have rows that do not fit the blocks of q4_k: 29 changed to a type with smaller blocks, and 0 kept"
 lines "/set weights.dtype q8_0" "/load tests/goldens/qwen2"
-check_has "none" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 changed"
+check_has "rows that fit no smaller blocks" 'select(.event == "notice").text' "do not fit the blocks of q8_0: 0 changed"
 small q8_0
-check "all" 'select(.event == "notice").text | select(contains("blocks of"))' ""
+check "no notice if all rows fit" 'select(.event == "notice").text | select(contains("blocks of"))' ""
 
 # A file whose tensors have a different shape is rewritten.
 python3 - "$kept"/*-q8_0.gguf <<'P' || fail "no matrix to turn"
@@ -186,7 +186,7 @@ same "what is kept" "$(row quantised | sort -u)" "7 matrices: AWQ, 4 bit with ze
 same "what is plain" "$(row 'plain matrices' | head -1)" "11 of the vision encoder, 2 of the projector, 1 of the embedding"
 same "refused" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -oE "are quantised and cannot be written back|a quantised folder cannot be trained in full" | sort)" \
     $'a quantised folder cannot be trained in full\nare quantised and cannot be written back'
-same "only these" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 2
+same "no other error" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 2
 first=$(jq -r 'select(.event == "notice" or .event == "progress") | .text // .event' "$work/events" | head -1)
 same "before the work" "$first" "quantised weights (7 matrices: AWQ, 4 bit with zero points, groups of 128, kept as q5_0) take 0.1 MB of memory once unpacked"
 grep -q '"embedding",40960,"q8_0"' "$work/events" || fail "weights.dtype converts plain matrices: $(grep parameters "$work/events")"

@@ -8,7 +8,7 @@ lines '/load demo/model' '/set compute.matmul f32' '/set why.live on' "/image $w
     'What is in the picture?' 'What colour is the background?' \
     "/why 1 --csv $work/w.csv --figure $work/w.png" /why \
     "/why --data $world/questions.json --limit 3 --csv $work/data.csv" '/set why.share contribution' /why
-check "all are done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
+check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
 [ -s "$work/w.png" ] || fail "no figure"
 same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "why why.alternatives why.data why.objects why.samples why.summary why.summary.std "

@@ -22,7 +22,7 @@ def start(*more, env={}):
 
 def leave(t):
     t.type("\x15\x04")
-    check(t.wait() == 0, "leaves", t)
+    check(t.wait() == 0, "ends with status 0", t)
 
 def drafts():
     try:
@@ -73,7 +73,7 @@ leave(t)
 t = start()
 t.expect("the second one")
 t.type("!\x1b[21~")  # F10
-check(t.wait() == 0, "leaves", t)
+check(t.wait() == 0, "ends with status 0", t)
 check(drafts() == ["the second one!"], "leaving keeps %r" % drafts())
 t = start()
 t.expect("the second one!")

@@ -1,5 +1,5 @@
-# tests/tui/events.sh -- every event of --json conforms to docs/events.schema.json and carries the id of
-# its line.
+# tests/tui/events.sh -- the events of a dialogue with --json conform to docs/events.schema.json,
+# and each has the id of its line.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -10,7 +10,8 @@ paste() { # TEXT
     tmux paste-buffer -p
 }
 
-# Only the first line of a paste goes into the field. Other keys leave the field open.
+# Only the first line of a paste goes into the field. Keys that the field does not know leave it
+# open.
 keys F4
 wait_for 'Esc: back  Up Down: choose'
 keys End Left Right # the group of sampling is last
@@ -35,7 +36,7 @@ keys d
 wait_for 'sample.temperature = 0 ' 'the field is still open'
 keys Escape; sleep 0.2
 
-# The same holds for the search in the conversation.
+# The search in the conversation behaves like such a field.
 keys F2 /
 wait_for 'Esc: cancel  Enter: accept'
 paste 'question'

@@ -81,7 +81,8 @@ static void test_commands(void **state)
     }
 }
 
-// The explanation of a command's option is an item, not part of a paragraph.
+// The explanation of an option is an item, not part of a paragraph (except for /plot and
+// measurements).
 static void test_items(void **state)
 {
     const struct command *c;

@@ -19,7 +19,7 @@ wait_for '^ /set sample.top_k 7 ' 'a panel key is not reported on the status lin
 shown '❯ /set sample' && fail 'a panel key writes into the conversation'
 keys Escape; sleep 0.2
 
-# Of fast key presses, all count: once around all five themes, and two more.
+# Every fast key press counts: seven presses go once around the five themes and two further.
 keys F9 F9 F9 F9 F9 F9 F9
 wait_for '^ /set screen.theme light'
 line '/get screen.theme'

@@ -20,7 +20,7 @@ run 0 middle run demo/model 'Where is the red circle?' --image $scene
 run 0 $'grey\nmiddle' demo/model --image $scene -c 'What colour is the background?' -p 'Where is the red circle?'
 # A question is a text, whatever its first letter, and nothing in it is replaced.
 vlmsh run demo/model --json -c '/set sample.max_tokens 1' -p '/quit ${HOME} "x" \' >"$work/events" || fail "a question like a command"
-check "asked" '[select(.event == "answer" or .event == "error")] | .[0].event // empty' answer
+check "asked as a question" '[select(.event == "answer" or .event == "error")] | .[0].event // empty' answer
 run 1 '' demo/model --image "$work/none.png" -p 'What is it?'
 grep -q "^--image:1: cannot open" "$work/err" || fail "which picture: $(cat "$work/err")"
 run 1 '' -m "$work/nowhere" -p 'What is it?'
@@ -45,8 +45,8 @@ same "a folder of that name" "$(cd "$work" && vlmsh run ./run --image "$root/$sc
 # --no-session saves neither the conversation nor its measurements, but still saves presets.
 lines() { printf '%s\n' "$@" | vlmsh --db "$work/unsaved.db" demo/model --json --no-session >"$work/events"; }
 lines "/image $scene" 'Where is the red circle?' /norms '/preset save mine sample.*' /session '/session export x.md'
-check "answered" 'select(.event == "answer").text' ' middle'
-check "shown" 'select(.event == "text").text' 'this conversation is not saved (--no-session)'
+check "the answer" 'select(.event == "answer").text' ' middle'
+check "/session says that nothing is saved" 'select(.event == "text").text' 'this conversation is not saved (--no-session)'
 check_has "export" 'select(.event == "error").message' 'this conversation is not saved'
 python3 - "$work/unsaved.db" <<'P' || fail "what is stored"
 import sqlite3, sys
@@ -93,7 +93,7 @@ export HF_HUB_CACHE=$work/hub
 same "options" "$(completed --no-s)" --no-session
 same "a value" "$(completed demo/model --device c)" "cpu cuda"
 same "subcommands" "$(completed che)" checkup
-same "their options" "$(completed checkup demo/model --qu)" --quick
+same "options of a subcommand" "$(completed checkup demo/model --qu)" --quick
 same "topics" "$(completed help sample.top_)" "sample.top_k sample.top_p"
 same "models" "$(completed run org/n)" org/name
 same "a name that is not a command" "$(cd "$work" && completed run 'org/$' && ls ran 2>&1)" $'org/$(touch ran)\nls: cannot access \'ran\': No such file or directory'

@@ -46,10 +46,10 @@ static void test_texts(void **state)
 {
     expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7 },
            "{\"event\":\"token\",\"text\":\"\",\"id\":7}");
-    const struct event_token sure = { 0.25, 1.38629436, NAN }, from = { 1, 0, 0.123456789 };
-    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7, .token = &sure },
+    const struct event_token unshared = { 0.25, 1.38629436, NAN }, shared = { 1, 0, 0.123456789 };
+    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7, .token = &unshared },
            "{\"event\":\"token\",\"text\":\"\",\"id\":7,\"probability\":0.25,\"entropy\":1.38629}");
-    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7, .token = &from },
+    expect(&(struct event){ .kind = EVENT_TOKEN, .text = "", .id = 7, .token = &shared },
            "{\"event\":\"token\",\"text\":\"\",\"id\":7,\"probability\":1,\"entropy\":0,"
            "\"picture_share\":0.123457}");
     expect(&(struct event){ .kind = EVENT_NOTICE, .text = "a\n\"b\"\\\x01" },
@@ -147,7 +147,7 @@ static void test_table(void **state)
            "[\"d\",\"1 MB\"]]}");
 }
 
-// Every float is read back exactly; NaN and infinities become null.
+// Floats are read back exactly; NaN and infinities become null.
 static void test_heatmap(void **state)
 {
     const float values[] = { 0.1f, 1.17549435e-38f, 3.4028235e38f, -1.0f / 3, NAN, 7 };

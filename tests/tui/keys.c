@@ -281,7 +281,7 @@ static void test_spelling(void **state)
     }
 }
 
-// The panel, the list or the screen implements every action of the table.
+// The panel, the pager or the screen implements every action of the table, except those of lists.
 static void test_actions_known(void **state)
 {
     struct view *v = view_new();

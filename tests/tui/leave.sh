@@ -128,8 +128,8 @@ for name in "worker", "watcher", "previewer":
     libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
     ends(t, -signal.SIGSEGV)
 
-# Whatever signal ends the program (from schedulers, limits, timers or debuggers), it leaves no mode
-# on.
+# Whatever signal except SIGKILL ends the program (from schedulers, limits, timers or debuggers), no
+# mode stays on.
 def left_on(t):
     on = {}
     for modes, how in re.findall(r"\x1b\[\?([0-9;]+)([hlr])", t.all): # r: restored

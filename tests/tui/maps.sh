@@ -66,7 +66,7 @@ keys M-2
 wait_for 'prune.score = off'
 wait_gone '(changed settings)'
 
-# Layers and heads change immediately; of fast key presses, all count.
+# Layers and heads change immediately; every fast key press counts.
 keys Up
 wait_for 'attention layer 5 token 11'
 keys Down Down Down
@@ -92,7 +92,7 @@ shown 'applies from the next answer' && fail 'a step waits for the next answer'
 # Steps appear neither in the conversation nor in the history nor in the session.
 shown '❯ /attention' && fail 'steps are written into the conversation'
 
-# The values are those that the command measures.
+# After a command, steps begin at the command's map.
 keys Home Escape
 wait_gone 'o: view'
 line "/attention --layer 2 --token 0 --csv $work/map.csv"

@@ -185,7 +185,8 @@ static const char document[] =
     "|3|\n\n```py\nx = '|'\n```\n\\(a*b*c\\) $x_1$\n\\[\ny\n\\]\n> q\n***\n\xe7\x8c\xab "
     "**\xe7\x8c\xab**\n";
 
-// For every prefix of an answer, at every width: bytes of the source in order, in known styles.
+// For every prefix of an answer, at several widths: each byte shown has a place in the source, in
+// ascending order, and a known style.
 static void test_growing(void **state)
 {
     for (size_t n = 0; n < sizeof document; n++) {
@@ -226,7 +227,8 @@ static void test_untrusted(void **state)
     canvas_release(&c);
 }
 
-// Unclosed marks take time linear in the line's length, not quadratic.
+// 100 KB of unclosed marks: the text stays short, and rendering would be slow if its time were
+// quadratic.
 static void test_hostile(void **state)
 {
     static const char *const pieces[] = { "*a ",  "**",  "_a",       "`",     "[",

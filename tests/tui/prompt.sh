@@ -157,7 +157,7 @@ t.type("Hello\r")
 t.expect("/load MODEL")
 t.expect("vlmsh> ")
 t.type("\x04")
-check(t.wait() == 0, "leaves", t)
+check(t.wait() == 0, "ends with status 0", t)
 
 # The user's start-up lines: each failing one is reported, the others apply.
 os.makedirs(os.path.join(work, "config/vlmsh"))
@@ -176,7 +176,7 @@ for name, value in ("max_tokens", 4), ("seed", 7), ("top_k", 0):
     t.expect(r"sample\.%s = %d\b" % (name, value))
     t.expect(prompt)
 t.type("/quit\r")
-check(t.wait() == 0, "leaves", t)
+check(t.wait() == 0, "ends with status 0", t)
 
 # A dangling link is reported as well.
 os.remove(os.path.join(work, "config/vlmsh/config"))
@@ -186,5 +186,5 @@ t.expect(r"config")
 t.expect(prompt)
 check("/config'" in t.all and "No such file" in t.all, "a link to nowhere", t)
 t.type("/quit\r")
-check(t.wait() == 0, "leaves", t)
+check(t.wait() == 0, "ends with status 0", t)
 END

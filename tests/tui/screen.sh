@@ -147,7 +147,7 @@ keys C-c
 keys -l $'\e[200~tests/goldens/pictures/tall.jpg\e[201~' # a dropped file
 wait_for 'tall.jpg [0-9]*x[0-9]*, '
 
-# At all sizes everything is redrawn, even on a tiny screen.
+# Every change of size redraws everything, even on a tiny screen.
 for size in '80 24' '200 60' '40 10' '20 5' '3 2' '120 36'; do
     set -- $size
     tmux resize-window -x "$1" -y "$2"

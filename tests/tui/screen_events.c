@@ -1,5 +1,5 @@
 // tests/tui/screen_events.c -- tui/screen_events.c, view.c and the panels: events are copied, the
-// view follows them, and every panel draws at every size.
+// view follows them, and every layout draws at many sizes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -204,7 +204,7 @@ static void test_conversation(void **state)
     assert_false(v->busy);
     emit(q, (struct event){ .kind = EVENT_UNDO, .count = 2 });
     take_all(v, q);
-    // The question got no answer.
+    // An undo without /undo: the question has failed, and its entries stay, marked.
     assert_true(v->chat.entries[0].undone && v->chat.entries[1].undone);
     say(q, "And?", (const char *const[]){ "\n It", " is", NULL });
     take_all(v, q);
@@ -270,7 +270,7 @@ static void test_keys(void **state)
     news_queue_free(q);
 }
 
-// A picture is shown small until the first message.
+// An attached picture is shown small until the next line in the conversation.
 static void test_attached(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -476,7 +476,8 @@ static void test_kinds(void **state)
     news_queue_free(q);
 }
 
-// Many maps of one answer: steps over tokens and layers, to both ends, but not beyond.
+// Many maps of one answer: steps over tokens, to both ends and not before the first; hiding the
+// maps.
 static void test_maps(void **state)
 {
     struct news_queue *q = news_queue_new();
@@ -730,7 +731,7 @@ static void test_without_sinks(void **state)
     view_free(v);
 }
 
-// The grid of heads, the cursor and the line of sinks draw at every size, and take every click.
+// The grid of heads, the cursor and the line of sinks draw at many sizes, and take clicks and keys.
 static void test_grid_at_all_sizes(void **state)
 {
     struct view *v = view_new();

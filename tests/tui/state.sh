@@ -98,7 +98,7 @@ shown 'not sent' && fail 'the dropped text returns'
 line /quit
 wait_for 'shell> *$'
 
-# Plain lines do the same.
+# Plain lines report /clear and the saved session, too.
 line "clear; '$VLMSH' --plain --db '$work/db' demo/model"
 wait_for 'Type a question'
 line '/set sample.max_tokens 2'

@@ -102,7 +102,7 @@ err 'cannot write the output: No space left'
 timeout 100 "$VLMSH" help >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "help to a full device does not fail"
 err 'cannot write the output: No space left'
-# The same holds while the model loads.
+# A full device is also reported if output fails while the model loads.
 timeout 100 "$VLMSH" $model --json </dev/null >/dev/full 2>"$work/err"
 [ $? = 1 ] || fail "a dialogue to a full device does not fail"
 err 'cannot write the output: No space left'
@@ -134,7 +134,7 @@ wait $pid || true
 exec 9>&-
 rm "$work/lines"
 
-# A database that cannot be opened is reported, and the rest works, except its sessions.
+# A database that cannot be opened is reported; commands that need no database work.
 run 0 --db /proc/x.db -c '/version'; out '^vlmsh'; err 'nothing will be saved'
 run 2 --db "$work/none/deep/x.db" -c '/version'; silent out; err "there is no folder '$work/none/deep': create it"
 [ -e "$work/none" ] && fail 'the folder of a mistyped --db is made'

@@ -40,7 +40,8 @@ static void test_pasted_code(void **state)
     expect("  // adds\nint add;", "|\"\"\"  // adds\nint add;\"\"\"");
     expect("/* adds */\nint add;", "|\"\"\"/* adds */\nint add;\"\"\"");
     expect("# adds\ndef add(a, b):", "|\"\"\"# adds\ndef add(a, b):\"\"\"");
-    // A line that begins with two slashes loses one.
+    // These texts contain """ and cannot be enclosed in it. A line that begins with two slashes
+    // loses one, so one is added.
     expect("// adds \"\"\"\nint add;", "|/// adds \"\"\"\nint add;");
     expect("/* adds \"\"\" */\nint add;", "|//* adds \"\"\" */\nint add;");
 }

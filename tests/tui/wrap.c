@@ -134,7 +134,7 @@ static void test_tiny(void **state)
     canvas_release(&c);
 }
 
-// Shows the words of a frame that fit completely.
+// A frame shows those words that fit completely.
 static void test_foot(void **state)
 {
     static const char *const feet[] = { "", " Esc: back ", " Esc: back  o: view ",
