@@ -261,7 +261,7 @@ static void unseen(void **state)
                                  way / 2 ? MATMUL_BF16 : MATMUL_F32, x);
 }
 
-// The same input gives the same bits.
+// The same input gives the same gradients, bit for bit.
 static void repeats(void **state)
 {
     struct pair q = pair_noise(3, 130, 4, 64, 1), k = pair_noise(3, 200, 2, 64, 2);

@@ -271,7 +271,7 @@ static void fused_forms_equal_those_of_single_rows(void **state)
 
 // --- the ring ------------------------------------------------------------------------------------
 
-// False if this GPU cannot use the ring.
+// Switches the ring on or off; false if this GPU cannot use it.
 static bool switch_ring(bool on)
 {
     cuda_library_fn *get;
@@ -359,7 +359,7 @@ static void the_ring_gives_the_same_bits(void **state)
     setenv("CUDA_HOST_SHARED", "223000", 1);
     check_ring_add(DTYPE_BF16, 3, 15360);
     unsetenv("CUDA_HOST_SHARED");
-    // Each row alone, in all forms.
+    // Fused forms with the ring, too, have the bits of single rows.
     for (int dtype = 0; dtype < DTYPE_COUNT; dtype += 3) {
         if (dtype == DTYPE_I32 || dtype == DTYPE_U8) continue;
         const int64_t n = counts[1 + dtype % 4];

@@ -1,6 +1,6 @@
-// tests/cuda/forms.c -- which fused forms (kernels/fused.h) the layers of each family use on a GPU,
-// for a prompt, for a token and in training: a layer that falls back to single ops gives the same
-// numbers more slowly, which no other test would notice.
+// tests/cuda/forms.c -- which fused forms (kernels/fused.h) the layers of many families use on a
+// GPU, for a prompt, for a token and in training: a layer that falls back to single ops gives the
+// same numbers more slowly, which no other test would notice.
 #include <math.h>
 
 #include "core/base/random.h"
@@ -194,7 +194,7 @@ static const struct family_forms {
     { "kimi-vl", "latent experts", "add", "add", { "latent ffn", "add ffn", "add ffn" } },
 };
 
-static void every_family_uses_its_fused_forms(void **state)
+static void families_use_their_fused_forms(void **state)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const struct family_forms *f = &families[i];
@@ -280,7 +280,7 @@ static void encoders_use_their_fused_forms(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_family_uses_its_fused_forms),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(families_use_their_fused_forms),
                                         cmocka_unit_test(encoders_use_their_fused_forms) };
     return cmocka_run_group_tests(tests, open_both, NULL);
 }

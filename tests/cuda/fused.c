@@ -232,12 +232,13 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     pairs_release();
 }
 
-// The rows of the weights that belong to a part, and how its heads are made.
+// How the weights of queries, keys and values are stored, and how their heads are made.
 struct variant {
     bool packed, normed;
     int64_t adjacent;
 };
 
+// The heads of a part: queries, keys or values.
 struct heads {
     int64_t n, count, dim;
     struct fused_linear rows;
@@ -245,7 +246,8 @@ struct heads {
     bool turned;
 };
 
-// Copies the heads [n,count,dim] from products [n,width], element by element.
+// Computes heads [n,count,dim] from products [n,width]: selects their columns, normalises and
+// rotates them.
 static void arrange(struct tensor *to, const struct tensor *product, const struct heads *h,
                     const struct variant *v, const struct tensor *cos, const struct tensor *sin,
                     float eps)

@@ -64,7 +64,7 @@ static void check_add(int64_t n, int64_t k, int64_t m)
     pair_same("h", &h.on[1], &twin.on[1]);
     p.y = &h.on[1];
     DONE(gpu->fused->add(&p));
-    pair_same("a sum of its own", &h.on[1], &y.on[1]);
+    pair_same("a sum in separate memory", &h.on[1], &y.on[1]);
     pairs_release();
 }
 
@@ -131,7 +131,7 @@ static void check_kept(struct ffn *f)
     p = form_of(f, &twin.on[1]);
     p.h = &twin.on[1];
     DONE(gpu->fused->ffn(&p));
-    pair_same("a sum of its own", &twin.on[1], &y.on[1]);
+    pair_same("a sum in separate memory", &twin.on[1], &y.on[1]);
     gpu->release(gate.data);
     gpu->release(up.data);
 }
@@ -375,7 +375,7 @@ static void check_behind(int64_t n, int64_t k, int64_t m)
     p.y = &h.on[1];
     p.after.saved = NULL;
     DONE(gpu->fused->add(&p));
-    pair_same("a normed sum of its own", &h.on[1], &y.on[1]);
+    pair_same("a normed sum in separate memory", &h.on[1], &y.on[1]);
     DONE(cpu->matmul(&saved.on[0], &x.on[0], &w.on[0], NULL, MATMUL_F32));
     compare("the product that is kept", &saved);
     pairs_release();

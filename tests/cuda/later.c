@@ -221,7 +221,7 @@ static void a_pass_does_not_wait(void **state)
         free(now.seen[i]);
         free(later.seen[i]);
     }
-    if (!drains() || devices[1]->gpus) return; // releasing waits for each of several GPUs
+    if (!drains() || devices[1]->gpus) return; // with several GPUs, releasing waits for each
     assert_int_equal(waited, now.count);
     assert_int_equal(drained, 2); // once at the end of each pass
 }

@@ -12,28 +12,28 @@ enum { MB = 1 << 20 };
 
 // --- copies --------------------------------------------------------------------------------------
 
-// Bytes on the GPU; the same seed always gives the same bytes.
-struct heap {
+// Memory on the GPU, and a copy of it on the host; the same seed always gives the same bytes.
+struct buffer {
     void *data;
     char *bytes;
     size_t size;
 };
 
-static void heap_fill(struct heap *h, uint32_t seed)
+static void buffer_fill(struct buffer *h, uint32_t seed)
 {
     for (size_t i = 0; i < h->size; i++) h->bytes[i] = (char)(seed + i / 7);
     devices[1]->upload(h->data, h->bytes, h->size);
 }
 
-static struct heap heap_new(size_t size, uint32_t seed)
+static struct buffer buffer_new(size_t size, uint32_t seed)
 {
-    struct heap h = { devices[1]->alloc(size), xmalloc(size), size };
+    struct buffer h = { devices[1]->alloc(size), xmalloc(size), size };
     assert_non_null(h.data);
-    heap_fill(&h, seed);
+    buffer_fill(&h, seed);
     return h;
 }
 
-static bool heap_is(const struct heap *h, uint32_t seed)
+static bool buffer_is(const struct buffer *h, uint32_t seed)
 {
     bool same = true;
     devices[1]->download(h->bytes, h->data, h->size);
@@ -41,7 +41,7 @@ static bool heap_is(const struct heap *h, uint32_t seed)
     return same;
 }
 
-static void heap_free(struct heap *h)
+static void buffer_free(struct buffer *h)
 {
     devices[1]->release(h->data);
     free(h->bytes);
@@ -53,28 +53,28 @@ static void stored_data_is_read_back(void **state)
     static const size_t sizes[] = { 4, 4096, 3 * MB + 2, 40 * MB, 40 * MB, 70 * MB };
     enum { COUNT = sizeof sizes / sizeof *sizes };
     const struct offload *a = devices[1]->offload;
-    struct heap heap[COUNT];
+    struct buffer buffer[COUNT];
     int64_t number[COUNT];
-    for (uint32_t i = 0; i < COUNT; i++) heap[i] = heap_new(sizes[i], i);
-    assert_int_equal(a->put(heap[0].data, 0), -1);
+    for (uint32_t i = 0; i < COUNT; i++) buffer[i] = buffer_new(sizes[i], i);
+    assert_int_equal(a->put(buffer[0].data, 0), -1);
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < COUNT; i++) {
-            heap_fill(&heap[i], i);
-            number[i] = a->put(heap[i].data, heap[i].size);
+            buffer_fill(&buffer[i], i);
+            number[i] = a->put(buffer[i].data, buffer[i].size);
             assert_true(number[i] >= 0);
             a->settle(number[i]);
-            heap_fill(&heap[i], 100);
+            buffer_fill(&buffer[i], 100);
         }
         for (uint32_t i = COUNT; i-- > 0;) {
-            a->fetch(number[i], heap[i].data);
+            a->fetch(number[i], buffer[i].data);
             a->settle(number[i]);
-            assert_true(heap_is(&heap[i], i));
+            assert_true(buffer_is(&buffer[i], i));
             if (i % 2) a->drop(number[i]);
         }
         a->drop(number[0]);
         if (round) a->release();
     }
-    for (int i = 0; i < COUNT; i++) heap_free(&heap[i]);
+    for (int i = 0; i < COUNT; i++) buffer_free(&buffer[i]);
 }
 
 // The emulated GPU reveals missing waits.
@@ -82,57 +82,59 @@ static void without_waiting_it_fails(void **state)
 {
     const struct offload *a = devices[1]->offload;
     if (!drains()) return;
-    struct heap one = heap_new(4096, 1);
+    struct buffer one = buffer_new(4096, 1);
     int64_t number = a->put(one.data, one.size);
-    heap_fill(&one, 2); // overwrites the data while they are copied
+    buffer_fill(&one, 2); // overwrites the data while they are copied
     a->fetch(number, one.data);
     a->settle(number);
-    assert_false(heap_is(&one, 1));
+    assert_false(buffer_is(&one, 1));
     a->drop(number);
 
-    heap_fill(&one, 1);
+    buffer_fill(&one, 1);
     number = a->put(one.data, one.size);
     a->settle(number);
-    heap_fill(&one, 2);
+    buffer_fill(&one, 2);
     a->fetch(number, one.data);
-    assert_false(heap_is(&one, 1));
+    assert_false(buffer_is(&one, 1));
     a->settle(number);
-    assert_true(heap_is(&one, 1));
+    assert_true(buffer_is(&one, 1));
     a->release();
-    heap_free(&one);
+    buffer_free(&one);
 }
 
-// A copy from one GPU to the host and the copy back to another are in order.
+// A copy to another GPU waits for the copy from the first one to the host.
 static void copies_between_gpus_are_ordered(void **state)
 {
     const struct backend *b = devices[1];
     if (!b->gpus) return;
-    struct heap one = heap_new(4096, 1), two = heap_new(4096, 2);
+    struct buffer one = buffer_new(4096, 1), two = buffer_new(4096, 2);
     const int64_t number = b->offload->put(one.data, one.size);
     b->gpus->enter(1);
     b->offload->fetch(number, two.data);
     b->offload->settle(number);
     b->gpus->enter(0);
-    assert_true(heap_is(&two, 1));
+    assert_true(buffer_is(&two, 1));
     b->offload->release();
-    heap_free(&one);
-    heap_free(&two);
+    buffer_free(&one);
+    buffer_free(&two);
 }
 
 // --- blocks --------------------------------------------------------------------------------------
 
-enum { BLOCKS = 9, ROWS = 5, WIDTH = 12, COUNT = ROWS * WIDTH, PLACE = 256 };
-enum form { SAVED, AGAIN, OFFLOADED };
+// ALLOCATION: bytes in the arena of a tensor [ROWS,WIDTH].
+enum { BLOCKS = 9, ROWS = 5, WIDTH = 12, COUNT = ROWS * WIDTH, ALLOCATION = 256 };
+// What blocks keep for the backward pass: all intermediates, their inputs, or inputs on the host.
+enum form { SAVED, RECOMPUTED, OFFLOADED };
 
 // A chain of blocks on the GPU, each with its own gain.
 struct chain {
     struct arena arena;
     struct tape tape;
     struct tensor input, gain[BLOCKS], weight;
-    int from;     // the first block whose gain is trained; the input is not
-    int replaced; // every this many blocks, a new tensor becomes the input; 0: never
+    int from;     // the first block whose gain is trained; `input` is not trained
+    int replaced; // interval in blocks at which a norm replaces the next block's input; 0: never
     int calls, stop_at, fail_at;
-    int ahead; // inputs being copied back while the first block is recomputed
+    int ahead; // inputs being copied back when the first recomputation starts
     atomic_bool cancel;
 };
 
@@ -186,7 +188,7 @@ static void chain_close(struct chain *c)
 }
 
 // Computes the second half on the other GPU, if there is one.
-static struct tensor *chain_there(struct chain *c, struct graph *g)
+static struct tensor *chain_forward(struct chain *c, struct graph *g)
 {
     const struct backend *b = devices[1];
     struct tensor *const after = &c->gain[BLOCKS - 1], *h = &c->input;
@@ -207,7 +209,8 @@ static int chain_pass(struct chain *c)
     const struct backend *b = devices[1];
     struct graph g = { .backend = b, .arena = &c->arena, .tape = &c->tape, .cancel = &c->cancel };
     c->calls = 0;
-    struct tensor *one = chain_there(c, &g), *two = chain_there(c, &g), *y = op_add(&g, one, two);
+    struct tensor *one = chain_forward(c, &g), *two = chain_forward(c, &g),
+                  *y = op_add(&g, one, two);
     struct tensor d;
     int status = -1;
     if (y && tape_grad(&g, y, &d)) {
@@ -224,7 +227,7 @@ static int chain_pass(struct chain *c)
     return status;
 }
 
-// Downloads the gradients of all gains and sets them to zero.
+// Downloads the gradients of the trained gains and sets them to zero.
 static void chain_take(struct chain *c, float *to)
 {
     memset(to, 0, BLOCKS * WIDTH * sizeof *to);
@@ -259,14 +262,15 @@ static void gradients_are_the_same(void **state)
             if (replaced == 1) continue;
             chain_gradients(SAVED, from, replaced, want);
             for (int i = from * WIDTH; i < BLOCKS * WIDTH; i++) assert_true(want[i] != 0);
-            const size_t again = chain_gradients(AGAIN, from, replaced, got);
+            const size_t again = chain_gradients(RECOMPUTED, from, replaced, got);
             assert_memory_equal(want, got, sizeof want);
             const size_t offloaded = chain_gradients(OFFLOADED, from, replaced, got);
             if (memcmp(want, got, sizeof want))
-                fail_msg("trained from block %d, every %dth replaced: gradients differ", from,
-                         replaced);
+                fail_msg("trained from block %d, inputs replaced every %d blocks: gradients differ",
+                         from, replaced);
             // Two buffers and the first chain's last result remain.
-            if (!replaced && !devices[1]->gpus) assert_int_equal(again - offloaded, 15 * PLACE);
+            if (!replaced && !devices[1]->gpus)
+                assert_int_equal(again - offloaded, 15 * ALLOCATION);
         }
 }
 
@@ -277,7 +281,7 @@ static void the_first_blocks_can_be_kept(void **state)
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
     chain_gradients(SAVED, 0, 0, want);
     chain_open(&c, OFFLOADED, 0, 0);
-    c.tape.keep = (size_t)12 * PLACE;
+    c.tape.keep = (size_t)12 * ALLOCATION;
     assert_int_equal(chain_pass(&c), 0);
     assert_in_range(c.calls, 2 * BLOCKS + 1, 4 * BLOCKS - 1);
     assert_true(c.tape.offloads.peak > 0);
@@ -286,7 +290,7 @@ static void the_first_blocks_can_be_kept(void **state)
     chain_close(&c);
 }
 
-// A pass that is stopped or fails anywhere leaks nothing.
+// A pass that is stopped or fails at any of many points leaks nothing.
 static void failures_leak_nothing(void **state)
 {
     struct chain c;
@@ -308,13 +312,13 @@ static void failures_leak_nothing(void **state)
     chain_close(&c);
 }
 
-// Without memory on the host the inputs stay on the GPU.
+// Without host memory, inputs stay on the GPU.
 static void without_host_memory_inputs_stay(void **state)
 {
     struct chain c;
     float want[BLOCKS * WIDTH], got[BLOCKS * WIDTH];
     if (!drains()) return;
-    const size_t again = chain_gradients(AGAIN, 0, 0, want);
+    const size_t again = chain_gradients(RECOMPUTED, 0, 0, want);
     setenv("CUDA_HOST_PINNED", "1", 1);
     chain_open(&c, OFFLOADED, 0, 0);
     assert_int_equal(chain_pass(&c), 0);
@@ -326,7 +330,7 @@ static void without_host_memory_inputs_stay(void **state)
     unsetenv("CUDA_HOST_PINNED");
 }
 
-// The host does not wait for the GPU; ops do not wait for their inputs if that is possible.
+// The host does not wait for the GPU, and the next input is copied back during a recomputation.
 static void host_and_ops_do_not_wait(void **state)
 {
     struct chain c;
@@ -336,7 +340,7 @@ static void host_and_ops_do_not_wait(void **state)
     assert_int_equal(c.ahead, 1);
     const long before = count ? *count : 0;
     assert_int_equal(chain_pass(&c), 0);
-    if (count && !devices[1]->gpus) // releasing waits for each of several GPUs
+    if (count && !devices[1]->gpus) // with several GPUs, releasing waits for each
         assert_int_equal(*count, before);
     chain_close(&c);
 }

@@ -202,8 +202,8 @@ static inline void pairs_release(void)
         if (devices[side]->op(__VA_ARGS__)) \
     fail_msg("%s on %s: %s", #op, devices[side]->name, devices[side]->failure())
 
-// Attention to bf16 keys and values gives the bits of the same values in f32, which the call leaves
-// in k and v; so do the probabilities. first NULL: all rows see all keys.
+// Attention to bf16 keys and values, and its probabilities, have the bits of those for the same
+// values in f32, to which the call rounds k and v. first NULL: all rows see all keys.
 static inline void check_bf16_keys(const struct pair *q, struct pair *k, struct pair *v,
                                    const struct pair *first, const struct pair *last, float scale,
                                    enum matmul_mode mode)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # --device cuda:0,1: layers split over two GPUs give the results of one GPU, forward and backward,
-# and from a recording; a model that does not fit on one GPU fits on two.
+# and replayed from a CUDA graph; a model that does not fit on one GPU fits on two.
 export CUDA_HOST_GPUS=2 # for emulated GPUs
 if [ "$("$VLMSH" --db "$(mktemp -u)" --json -c /devices | jq 'select(.name == "devices").rows | length')" -lt 3 ]; then
     echo "SKIPPED: there are fewer than two GPUs"
@@ -21,12 +21,12 @@ ask() {
     jq -c 'select(.event == "answer").ids' "$work/events"
 }
 one=$(ask --device cuda:0)
-same "both answers" "$(wc -l <<<"$one")" 2
+same "number of answers" "$(wc -l <<<"$one")" 2
 same "on both" "$(ask --device cuda:0,1)" "$one"
 same "in the other order" "$(ask --device cuda:1,0)" "$one"
 vlmsh --device cuda:0,1 --json -c /version >"$work/events"
-check_has "its name" 'select(.event == "text").text' "cuda:0 ("
-check_has "both names" 'select(.event == "text").text' "), cuda:1 ("
+check_has "the first GPU's name" 'select(.event == "text").text' "cuda:0 ("
+check_has "the second GPU's name" 'select(.event == "text").text' "), cuda:1 ("
 vlmsh --device cuda:0,0 -c /version 2>"$work/told" && fail "a GPU named twice is accepted"
 grep -q "'0,0' is not a list of GPUs" "$work/told" || fail "told: $(cat "$work/told")"
 vlmsh --device cuda:0,5 -c /version 2>"$work/told" >/dev/null

@@ -1,5 +1,5 @@
 // tests/cuda_host/cublasLt.h -- the part of cuBLASLt that kernels/lt.cu uses, computed on the CPU.
-// It refuses whatever the library of a GPU may refuse (cublas.cpp).
+// cublas.cpp lists what it refuses.
 #ifndef TESTS_CUDA_HOST_CUBLASLT_H
 #define TESTS_CUDA_HOST_CUBLASLT_H
 

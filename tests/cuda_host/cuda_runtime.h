@@ -11,15 +11,14 @@
 // at the end of a page: reading it from the host, or past its end, raises a signal. (With
 // CUDA_HOST_OPEN=1 it is always accessible.)
 //
-// The emulated GPU refuses whatever a GPU would: grids, blocks and shared memory beyond its limits,
-// pointers outside of device memory, copies and products that exceed an allocation (counts.cpp).
-// With CUDA_HOST_DRY=1 it only checks: memory is address space only, kernels and products do not
-// run, and copies to the host give zeros, so a model of any size takes seconds.
+// The emulated GPU refuses much of what a GPU would: grids, blocks and shared memory beyond its
+// limits, pointers outside of device memory, copies and products that exceed an allocation
+// (counts.cpp). With CUDA_HOST_DRY=1 it only checks: memory is address space only, kernels and
+// products do not run, and copies to the host give zeros, so a model of any size takes seconds.
 // CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
 // of its grid, once per grid size: indices that overflow hit a guard page, or the sanitizer reports
-// them.
-// When the process ends, it appends a line of JSON per GPU to the file $CUDA_HOST_REPORT: peak
-// memory and counts of kernels, products and copies.
+// them. When the process ends, it appends a line of JSON per GPU to the file $CUDA_HOST_REPORT:
+// peak memory and counts of kernels, products and copies.
 #ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
 #define TESTS_CUDA_HOST_CUDA_RUNTIME_H
 

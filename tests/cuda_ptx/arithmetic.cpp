@@ -122,7 +122,7 @@ TO_ONE(same, a);
 TO_ONE(inverse, (T)~a);
 TO_ONE(negative, (T)-a);
 
-// Undefined in PTX: any value is allowed, but the host must not trap.
+// Division by 0 is undefined in PTX: any value is allowed, but the host must not trap.
 struct quotient {
     template <typename T> T operator()(T a, T b) const
     {
@@ -138,7 +138,7 @@ struct rest {
     }
 };
 
-// A shift by more than the width gives 0.
+// A left shift by the width or more gives 0.
 struct left {
     template <typename T> T operator()(T a, uint32_t n) const
     {

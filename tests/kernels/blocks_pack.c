@@ -63,8 +63,8 @@ static float largest_of(const float *x, int n)
     return most;
 }
 
-// A value moves by at most half a step of its group, plus the error from rounding the group's scale
-// and minimum to multiples of the block's scale and minimum.
+// A value moves by at most about half a step of its group, plus the error from rounding the group's
+// scale and minimum to multiples of the block's scale and minimum.
 static void rounding_error_is_bounded(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void representable_values_are_restored(void **state)
 }
 
 // A block does not stay finite if a number exceeds the range of f16 scales, so writers refuse it.
-static void overflow_becomes_nan(void **state)
+static void overflow_is_not_finite(void **state)
 {
     (void)state;
     float x[256], y[256];
@@ -275,7 +275,7 @@ int main(void)
         cmocka_unit_test(rounding_error_is_bounded),
         cmocka_unit_test(never_worse_than_the_plain_scales),
         cmocka_unit_test(representable_values_are_restored),
-        cmocka_unit_test(overflow_becomes_nan),
+        cmocka_unit_test(overflow_is_not_finite),
         cmocka_unit_test(halves_are_rounded_to_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

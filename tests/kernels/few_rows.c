@@ -1,6 +1,6 @@
 // tests/kernels/few_rows.c -- the promise of backend->few_rows: rows computed together have the
-// bits of rows computed one by one, in each op whose arithmetic could depend on the number of rows.
-// This promise makes drafted tokens (core/talk/lookahead.h) exact.
+// bits of rows computed one by one, in products, in attention and in ops on rows. This promise
+// makes drafted tokens (core/talk/lookahead.h) exact.
 #include "tests/kernels/close.h"
 
 // Every dtype of weights that a product accepts, except blocks.
@@ -83,7 +83,7 @@ static void products_of_blocks(void **state)
             }
 }
 
-// An infinite or NaN element of x makes every sum infinite or NaN.
+// In a product with blocks, an infinite or NaN element of x makes every sum infinite or NaN.
 static void not_finite(void **state)
 {
     (void)state;

@@ -443,7 +443,7 @@ static void test_exp(void **state)
     }
 }
 
-// NaN in a row gives NaN in that row only; infinities follow the formula.
+// NaN spoils only its element (gelu) or its row (softmax); infinities follow the formulas.
 static void test_special(void **state)
 {
     (void)state;
@@ -464,7 +464,7 @@ static void test_special(void **state)
     }
 }
 
-// The number of threads changes no bit.
+// The number of threads changes no bit of rmsnorm, gelu and softmax.
 static void test_threads(void **state)
 {
     (void)state;

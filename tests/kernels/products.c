@@ -1,4 +1,4 @@
-// tests/kernels/products.c -- kernels/products.h: the same bits as the ops, and GELU and SwiGLU
+// tests/kernels/products.c -- kernels/products.h: the bits of the ops; sums, GELU and SwiGLU
 // against doubles. Tests nothing if no instruction set has these products.
 #include "kernels/products.h"
 
