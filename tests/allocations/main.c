@@ -1,12 +1,12 @@
-// tests/allocations/main.c -- lets each allocation fail in turn while a file is read, as SQLite's
+// tests/allocations/main.c -- lets allocations fail one by one while a file is read, as SQLite's
 // tests do.
 //
 //   readers READER MOST FILE...
 //
 // READER is one of the fuzz targets (tests/fuzz/NAME.c; the Makefile lists them in READERS). For
-// each file and each n, a child process reads the file while its nth allocation fails, even if a
-// library makes it. Allowed ends: the reader returns, or the process ends with "out of
-// memory". The first MOST allocations fail one by one, later ones at growing distances.
+// each file and many n, a child process reads the file and its nth allocation fails, even if a
+// library makes it. Allowed ends: the reader returns, or the process ends with "out of memory". The
+// first MOST values of n follow each other; later ones lie further and further apart.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static unsigned char *contents(const char *path, size_t *size)
     return data;
 }
 
-// Reads in a child whose nth allocation fails: its status and output.
+// Reads the file in a child whose nth allocation fails; returns its status, *said its output.
 static int try_one(reader *read_file, const unsigned char *data, size_t size, long n, char *said,
                    size_t room)
 {

@@ -1,6 +1,6 @@
-// tests/bench/arithmetic.c -- the effect of bf16 products on answers: compares the distributions of
-// their tokens with those of f32, by KL divergence (from f32, in nats) and by the share of tokens
-// with the same most likely candidate.
+// tests/bench/arithmetic.c -- the effect of bf16 products on answers: compares pairs of ways to
+// compute them, by the KL divergence of their tokens' distributions (in nats, from the way in
+// column `against`) and by the share of tokens with the same most likely candidate.
 //
 //   build/opt/tests/bench/arithmetic MODEL DATA [LIMIT]     DATA as for /eval; its answers are not
 //                                                           used

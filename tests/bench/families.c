@@ -30,7 +30,7 @@
 #include "tests/bench/limits.h"
 #include "tests/bench/must.h"
 
-// A prompt with a small picture, and one with a picture of native resolution.
+// PROMPT: a prompt with a small picture; LONG: one with a picture of native resolution.
 enum { PROMPT = 576, LONG = 2048, TOKENS = 12, ROUNDS = 3 };
 
 struct side {

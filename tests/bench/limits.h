@@ -1,5 +1,5 @@
-// tests/bench/limits.h -- the machine's limits, measured in the same run: sgemm of
-// oneDNN and OpenBLAS (when their libraries are installed), and a plain loop that only reads.
+// tests/bench/limits.h -- the machine's limits, measured in the same run: sgemm of oneDNN and
+// OpenBLAS (when their libraries are installed), and a plain loop that only reads.
 #ifndef TESTS_BENCH_LIMITS_H
 #define TESTS_BENCH_LIMITS_H
 

@@ -231,8 +231,8 @@ static struct model *make_small(void)
     return m;
 }
 
-// Rows like those of a question about a picture: 8 of text, the picture, then text; the last third
-// of the text is trained.
+// Rows like those of a question about a picture: 8 of text, the picture, then text; the last
+// `trained` rows are trained.
 static struct labels make_labels(const struct model *m, int64_t rows, int64_t visual,
                                  int64_t trained)
 {

@@ -1,7 +1,7 @@
 // tests/fuzz/adapter.c -- reads arbitrary bytes as an adapter of a small model:
 // adapter_config.json, a NUL byte, then adapter_model.safetensors or, if the first part is empty,
-// extra.safetensors. The adapter is refused, or can be applied, measured and removed, which leaves
-// the model unchanged.
+// extra.safetensors. The adapter is refused, or can be applied, measured and removed; the model
+// then uses its own weights again.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 #include "core/model/weights.h"
 #include "kernels/backend.h"
 
-// A digest of the model's weights.
+// A digest of where the model's weights lie, of their types and of the adapters beside them; their
+// values are not read.
 static uintptr_t digest(const struct model *m)
 {
     uintptr_t sum = (uintptr_t)m->decoder.head.data;

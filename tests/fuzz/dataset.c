@@ -1,5 +1,5 @@
-// tests/fuzz/dataset.c -- reads arbitrary bytes as a data file: the index must be consistent, and
-// no sample may do harm.
+// tests/fuzz/dataset.c -- reads arbitrary bytes as a data file: the entries of its index do not
+// overlap, and every sample can be read or is refused.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
-// tests/fuzz/gguf.c -- reads arbitrary bytes as a GGUF file, which is refused or keeps every
-// promise of core/files/gguf.h. Also loads it as a model, and as that model's encoder.
+// tests/fuzz/gguf.c -- reads arbitrary bytes as a GGUF file, which is refused; or its keys are
+// found by name, its lists and tensors lie in the file, and the tensors have the sizes of their
+// shapes. Also reads it as the file of a decoder and of an encoder.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-"""Writes small GGUF files with which fuzzing begins: models of one layer and encoders of one block. gguf_seeds.py FOLDER"""
+"""Writes small GGUF files with which fuzzing begins: models of one or two layers, encoders of one block, and a control
+vector. gguf_seeds.py FOLDER"""
 import math, os, sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../goldens"))

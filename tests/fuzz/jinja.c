@@ -1,6 +1,6 @@
 // tests/fuzz/jinja.c -- reads arbitrary bytes as a chat template and renders it with a
 // conversation. After a NUL byte, the input may contain JSON, which becomes the variable `more`.
-// The bounds hold, and the spans of the output are in order and inside it.
+// The spans of the output are in order and inside it.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// tests/fuzz/markdown.c -- renders arbitrary text as an answer at any width; the output keeps the
-// order of its bytes.
+// tests/fuzz/markdown.c -- renders arbitrary text as an answer at widths below 100: the bytes of
+// the output come from the text in its order, and indents fit the width.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// tests/fuzz/masks.c -- reads arbitrary bytes as a file of positions: no picture listed in it may
-// do harm.
+// tests/fuzz/masks.c -- reads arbitrary bytes as a file of positions: the positions of its first
+// pictures can be read or are refused.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

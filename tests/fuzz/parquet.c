@@ -1,5 +1,6 @@
-// tests/fuzz/parquet.c -- reads arbitrary bytes as a parquet file. The file is refused; or each
-// row, in any order, can be read or is refused, and all returned pointers are valid.
+// tests/fuzz/parquet.c -- reads arbitrary bytes as a parquet file. The file is refused; or its
+// first rows, then its last ones in reverse, can be read or are refused, and all returned pointers
+// are valid.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

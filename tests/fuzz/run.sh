@@ -1,10 +1,10 @@
 #!/bin/bash
 # Runs fuzzers, one per processor: tests/fuzz/run.sh SECONDS SEED BIN... (seed 0: a random one)
 # Each fuzzer starts from a few small files made from tests/goldens, and from the corpus of earlier
-# runs (tests/fuzz/corpus/NAME.tar.xz). Prints one line per fuzzer. A crash, a hang (10 s; 60 s for
-# parquet, whose inputs are larger) or more than 2 GB of memory makes a fuzzer fail; the input is kept
-# beside the binary. KEEP=FOLDER adds small inputs with new coverage, from this run and from
-# FOLDER/NAME, to the corpora.
+# runs (tests/fuzz/corpus/NAME.tar.xz). Prints one line per fuzzer, and the end of the log of one that
+# fails. A crash, a hang (10 s; 60 s for parquet, whose inputs are larger) or more than 2 GB of
+# memory makes a fuzzer fail; the input is kept beside the binary. KEEP=FOLDER adds small inputs
+# with new coverage, from this run and from FOLDER/NAME, to the corpora.
 seconds=$1 seed=$2
 shift 2
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,6 +1,7 @@
-// tests/fuzz/safetensors.c -- reads arbitrary bytes as a safetensors file, which is refused or
-// keeps every promise of core/files/safetensors.h. If its metadata have config.json under "config",
-// also reads it as a folder of quantised weights.
+// tests/fuzz/safetensors.c -- reads arbitrary bytes as a safetensors file, which is refused; or its
+// tensors and metadata are found by name, and the tensors fill the file and have the sizes of their
+// shapes. If its metadata have config.json under "config", also reads it as a folder of quantised
+// weights.
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err err;
     struct score_plan p;
     char *text = xstrndup((const char *)data, size);
-    // The first sets and runs found in a folder would depend on the machine.
+    // Skips texts that may name a folder: the sets and runs found there would depend on the
+    // machine.
     const bool reads = strstr(text, "sets") || strstr(text, "checkpoints") || strchr(text, '/');
     if (!reads && score_plan_parse(&p, text, "fuzz", 0, &err) == 0) {
         struct settings *s = settings_new();

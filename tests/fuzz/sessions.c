@@ -1,5 +1,6 @@
 // tests/fuzz/sessions.c -- opens arbitrary bytes as a session database. The database is refused; or
-// all its content can be listed, read, exported and resumed, or is refused.
+// its sessions and jobs (the first of each), results, calibrations and presets can be listed and
+// read, and its sessions exported and resumed, or are refused.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

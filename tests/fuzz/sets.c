@@ -1,5 +1,5 @@
-// tests/fuzz/sets.c -- reads arbitrary bytes as an evaluation set of any format: every row and its
-// pictures can be read or are refused.
+// tests/fuzz/sets.c -- reads arbitrary bytes as evaluation sets of several formats: the first rows
+// and their pictures can be read or are refused.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -13,7 +13,7 @@ static const char default_text[] =
     "<|im_end|> \xFF\xE2\x96\x81"
     "aaaa  \t x";
 
-// Streaming gives the same text as decoding at once.
+// Expects that streaming gives the same text as decoding at once.
 static void stream(const struct tokenizer *t, const struct ids *ids)
 {
     struct buf all = { 0 }, parts = { 0 };

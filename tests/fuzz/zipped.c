@@ -1,5 +1,5 @@
-// tests/fuzz/zipped.c -- reads arbitrary bytes as a ZIP archive. The archive is refused; or each
-// file in it can be read or is refused, and all returned bytes are valid.
+// tests/fuzz/zipped.c -- reads arbitrary bytes as a ZIP archive. Three names are looked for in it:
+// each file is read or refused, and all returned bytes are valid.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -673,7 +673,7 @@ static void a_lost_database_does_not_hide_the_reason(void **state)
         free(message);
         assert_int_equal(run_here(database, id, 0, &err), STATE_DONE);
     }
-    // The same holds if the database cannot be opened.
+    // A job that cannot open its database leaves its message in its folder, from which it is read.
     const int64_t id = add(s, "count", "3", "1", NULL);
     assert_int_equal(job_folder_make(s, id, "none", &err), 0);
     err_set(&err, "it is not a database");

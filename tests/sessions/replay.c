@@ -212,8 +212,8 @@ static void resume_on(struct program *p, const struct backend *device, const str
     assert_string_equal(engine_arithmetic(p->shell.engine), arithmetic);
 }
 
-// A session computed in bf16 by default says so, and keeps bf16 on devices where auto means
-// something else.
+// A session whose arithmetic was auto and meant bf16 is exported with bf16, and keeps it on devices
+// where auto means something else.
 static void test_made_in_bf16(void **state)
 {
     const struct backend with = cpu_that(true), without = cpu_that(false);

@@ -192,7 +192,8 @@ static void test_damaged(void **state)
     refuses(database, "damaged");
 }
 
-// Bytes overwritten in the middle are detected with a message when the database is opened or read.
+// If all bytes after the first 4096 are overwritten, opening or reading the database fails with a
+// message.
 static void test_damaged_inside(void **state)
 {
     struct store *s = open_store();

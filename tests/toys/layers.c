@@ -1,5 +1,6 @@
 // tests/toys/layers.c -- a family with its own attention, FFN, norms, rotary positions and names,
-// whose layers differ (family.c): it computes, answers, trains, counts and adapts like any other.
+// whose layers differ (family.c): passes, probes, gradients and adapters agree with naive loops,
+// and it answers and trains like any other.
 #include "core/base/dtype.h"
 #include "core/base/random.h"
 #include "core/engine/engine.h"
@@ -483,8 +484,8 @@ static double check_answer(struct golden *g, const struct toy_tensor t[TOY_TENSO
     return far;
 }
 
-// The adapter trained by these rules holds that tensor; the model in the scratch folder loads the
-// adapter and answers as the merged model does.
+// Trains an adapter by these rules and expects the tensor `written` in it; the model in the scratch
+// folder loads it and computes the logits of the merged weights.
 static void adapts(struct golden *g, const struct toy_tensor before[TOY_TENSORS], const char *rules,
                    const char *written)
 {

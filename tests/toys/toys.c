@@ -1,5 +1,5 @@
-// tests/toys/toys.c -- a method, a probe, a command and a setting work everywhere once they are in
-// a list: settings, help, keys, badges, /baseline, /compare, FLOPs, training, adapters.
+// tests/toys/toys.c -- a method, a probe, a command and a setting need only an entry in a list:
+// settings, help, keys, badges, /baseline, /compare, FLOPs, training and adapters then know them.
 #include "tests/toys/toys.h"
 
 #include "tests/core/train/sft.h"
@@ -121,7 +121,8 @@ static void a_toggle_equals_a_fresh_run(void **state)
     golden_close(&fresh);
 }
 
-// A matrix of layers by positions, and words over the picture: only the probe describes these maps.
+// The probe's maps: a matrix of layers by positions, and words over the picture. Only the probe
+// describes them.
 static void its_maps_are_shown(const struct results *r, int layers)
 {
     const char *command;
@@ -140,7 +141,7 @@ static void its_maps_are_shown(const struct results *r, int layers)
     const struct result_map *matrix = &again.maps[0], *words = &again.maps[1];
     assert_int_equal(matrix->rows, layers);
     assert_true(matrix->picture < 0 && !matrix->words);
-    // The probe's range.
+    // The probe's own range of values.
     assert_true(results_heatmap(words).min == -1 && results_heatmap(words).max == 100);
     assert_int_equal(words->picture, 0);
     assert_null(words->words[0]);

@@ -1,5 +1,5 @@
-// tests/toys/toys.h -- one of each extensible kind (CONTRIBUTING.md), each in its own file; no file
-// outside of this folder names them.
+// tests/toys/toys.h -- one of each extensible kind (CONTRIBUTING.md), each in its own file; no
+// source of the program names them.
 #ifndef TESTS_TOYS_TOYS_H
 #define TESTS_TOYS_TOYS_H
 

@@ -1,4 +1,4 @@
-"""parquet.py FOLDER [variety] -- writes small parquet files as sets on Hugging Face have them (columns as
+"""parquet.py FOLDER [variety | large] -- writes small parquet files as sets on Hugging Face have them (columns as
 there, contents made up), with rows.jsonl beside: what pyarrow reads back. With `variety`, several hundred
 files of all types, encodings, compressions, page sizes and group sizes instead; with `large`, a few larger ones,
 from which the fuzzer begins (tests/fuzz/corpus/parquet_large.tar.xz).

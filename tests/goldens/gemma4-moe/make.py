@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny Gemma 4 of the 26B model's shape, and what transformers computes with it.
+"""Writes this folder: a tiny Gemma 4 of the 26B model's shape, and reference results of transformers.
 
     python tests/goldens/gemma4-moe/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
@@ -122,7 +122,7 @@ class Decoder(small.Decoder):
 
 
 def add_training(golden, ref, exact):
-    """Of all weights but the router's factors, which vlmsh does not train; experts by their own names."""
+    """Losses and gradients of all weights but the encoder's and the router's factors; experts by their own names."""
     named = [(n, p, q) for (n, p), q in zip(ref.model.named_parameters(), exact.parameters())
              if "vision_tower" not in n and not n.endswith("scale")]
     norms = [n for n, _, _ in named if n.endswith(("input_layernorm.weight", "post_attention_layernorm.weight"))]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny Gemma 4 in the hub's layout (E2B's shape), and what transformers computes with it.
+"""Writes this folder: a tiny Gemma 4 in the hub's layout (E2B's shape), and reference results of transformers.
 
     python tests/goldens/gemma4/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
@@ -403,7 +403,7 @@ def add_pruning(golden, ref, ids, p, p64):
         for _ in range(8):
             two = logits64[-1].topk(2).values
             if two[0] - two[1] < 5e-3:
-                raise base.Close("a step of a pruned run is close")
+                raise base.Close("a greedy choice of a pruned run is close")
             more.append(int(logits64[-1].argmax()))
             logits64, _ = ref.plain[torch.float64].run(longer(ref, p64, more, torch.float64), (visual, kind),
                                                        info["kept"])

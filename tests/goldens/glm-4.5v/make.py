@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny GLM-4.5V in the hub's layout, and what transformers computes with it.
+"""Writes this folder: a tiny GLM-4.5V in the hub's layout, and reference results of transformers.
 
     python tests/goldens/glm-4.5v/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
@@ -99,7 +99,8 @@ class Reference(native.Reference):
         return stages
 
 
-# Checks that both precisions chose the same experts, and writes a matrix for each expert, as the hub does.
+# Refuses weights whose logits differ much between the precisions: these then chose different
+# experts. Writes a matrix for each expert, as the hub does.
 def write_golden(ref, golden, weights, *rest):
     if max(f["tol"] for n, f in golden.facts.items() if "logits" in n) > 1e-3:
         raise base.Close("an expert's choice is close")

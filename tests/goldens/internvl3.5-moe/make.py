@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny InternVL3.5 with experts in the layout of transformers, and what transformers computes.
+"""Writes this folder: a tiny InternVL3.5 with experts in the layout of transformers, and its reference results.
 
     python tests/goldens/internvl3.5-moe/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny InternVL3.5 in the layout of transformers, and what transformers computes with it.
+"""Writes this folder: a tiny InternVL3.5 in the layout of transformers, and its reference results.
 
     python tests/goldens/internvl3.5/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
@@ -299,7 +299,7 @@ class Reference:
             last = self.forward(torch.cat([ids, torch.tensor(out, dtype=ids.dtype)]), pixels).logits[0, -1]
             two = last.topk(2).values
             if two[0] - two[1] < 5e-3 or int(last.argmax()) == self.config["image_token_id"]:
-                raise Close("a greedy step is close")
+                raise Close("a greedy choice is close, or is a visual token")
             rows.append(last)
             out.append(int(last.argmax()))
         return torch.tensor(out), torch.stack(rows)
@@ -420,7 +420,7 @@ def add_pruning(golden, ref, ids, h, h64):
         for _ in range(8):
             two = logits64[-1].topk(2).values
             if two[0] - two[1] < 5e-3:
-                raise Close("a step of a pruned run is close")
+                raise Close("a greedy choice of a pruned run is close")
             more.append(int(logits64[-1].argmax()))
             x = torch.cat([x, table[more[-1]][None]])
             logits64, _ = ref.plain[torch.float64].run(x, (visual, kind), info["kept"])
@@ -441,7 +441,7 @@ def add_chats(golden, ref, exact):
 
 
 def sample_loss(model, ref, name):
-    """The mean over labelled tokens, by transformers; ids, labels."""
+    """The mean loss of transformers over the labelled tokens; ids, labels, and the number of tokens before them."""
     text, ids, pixels = ref.prompt(name, False)
     messages = CHATS[name]
     CHATS["_prompt"] = messages[:-1]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny Mistral Small 3.1 in the hub's layout, and what transformers computes with it.
+"""Writes this folder: a tiny Mistral Small 3.1 in the hub's layout, and reference results of transformers.
 
     python tests/goldens/mistral3/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 

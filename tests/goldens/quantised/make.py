@@ -5,7 +5,7 @@ options that the libraries' own files (extracts.*) do not show, with the numbers
 
 A case CASE has the tensors "CASE/NAME" and, in the JSON file, config.json ("config"), for each matrix the SHA-256 of its
 f32 numbers, negative zeros made positive ("hash"), and the dtype that it has in memory ("kept"). Each decoding below is
-written from the layout's description, element by element; it shares nothing with core/files/quantised/.
+written from the layout's description, element by element; it shares no code with core/files/quantised/.
 """
 import hashlib, json, struct, sys
 import numpy as np

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny Qwen3-VL with experts in the hub's layout, and what transformers computes with it.
+"""Writes this folder: a tiny Qwen3-VL with experts in the hub's layout, and reference results of transformers.
 
     python tests/goldens/qwen3-vl-moe/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The experts' down_proj is transposed, as on the hub; their gate_up_proj is not, because it is square, and transformers
-then takes it as it is. Tolerances follow from a second pass in float64. Weights are drawn again until no
-greedy token is a close choice. ../internvl3.5/make.py has the functions that this file does not define.
+The experts' down_proj is transposed, as on the hub. Their gate_up_proj is not: it is square, and transformers reads
+square ones as they are. Tolerances follow from a second pass in float64. Weights are drawn again until no greedy choice
+is a close one. ../internvl3.5/make.py has the functions that this file does not define.
 """
 import copy
 import importlib.util
@@ -100,7 +100,7 @@ def stored(name, value):
 class Reference:
     merger = "merger.linear_fc1", "visual.merger.norm"  # the projector's first layer, its norm
     word, processing = "<|image_pad|>", Qwen2VLImageProcessorPil
-    frozen = ()  # ends of the names of weights that no training changes
+    frozen = ()  # endings of the names of weights that are never trained
 
     def __init__(self, config, preprocessor, seed):
         self.config, self.model = config, self.build(config)
@@ -158,7 +158,7 @@ class Reference:
             last = self.forward(longer, more).logits[0, -1]
             two = last.topk(2).values
             if two[0] - two[1] < 5e-3 or int(last.argmax()) >= WORDS + 3:
-                raise base.Close("a greedy step is close, or a picture's token")
+                raise base.Close("a greedy choice is close, or is a vision token")
             rows.append(last)
             exact.append(self.forward(longer, more, True).logits[0, -1])
             out.append(int(last.argmax()))
