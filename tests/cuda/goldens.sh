@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs every stage of every golden model on the GPU; latent attention and experts of other shapes;
-# MoonViT in LLaVA; Ministral 3's decoder.
+# Compares the golden models on the GPU, stage by stage; latent attention and experts of other
+# shapes; MoonViT in LLaVA; Ministral 3's decoder.
 . tests/cuda/suites.bash
 run_suites core/model/families/{goldens,latent,moonvit,mistral3}
 exit $failed

@@ -1,4 +1,4 @@
-// tests/tui/flow.c -- tui/flow.c, commands/help_text.c, tui/hints.c: help texts at every width,
+// tests/tui/flow.c -- tui/flow.c, commands/help_text.c, tui/hints.c: help texts at many widths,
 // with unbroken words; words on the screen that name keys.
 #include "tui/flow.h"
 

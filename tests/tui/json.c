@@ -1,4 +1,5 @@
-// tests/tui/json.c -- tui/json.c: every line is valid JSON whatever the events hold.
+// tests/tui/json.c -- tui/json.c: the lines of events: their fields, and valid JSON whatever bytes
+// the texts hold.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

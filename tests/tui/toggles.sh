@@ -1,6 +1,6 @@
-# tests/tui/toggles.sh -- a fresh start with the demo model: Alt-1 to Alt-4 switch the four methods on and
-# off without typing; then steps reach every kind of map of an answer, with the values that the command of
-# that kind measures.
+# tests/tui/toggles.sh -- a fresh start with the demo model: Alt-1 to Alt-4 switch the four methods
+# on and off without typing; then steps reach the kinds of maps of an answer; five legends show the
+# smallest and the largest value of the map that the command of that kind makes.
 set -eu
 . tests/tui/tmux.bash
 

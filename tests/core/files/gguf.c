@@ -1,4 +1,5 @@
-// tests/core/files/gguf.c -- core/files/gguf.c: every rule of the format, and hostile files.
+// tests/core/files/gguf.c -- core/files/gguf.c: files that follow the format, and files that break
+// its rules.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

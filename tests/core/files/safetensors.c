@@ -1,5 +1,5 @@
-// tests/core/files/safetensors.c -- core/files/safetensors.c,
-// safetensors_write.c: every rule of the format, hostile headers, and files written and read back.
+// tests/core/files/safetensors.c -- core/files/safetensors.c, safetensors_write.c: headers that
+// follow the format, headers that break its rules, and files written and read back.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

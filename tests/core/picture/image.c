@@ -1,6 +1,6 @@
 // tests/core/picture/image.c -- core/picture/image*.c: formats, channels, orientation, bad files.
 //
-// tests/core/picture/pictures/ holds small pictures in every format, written by Pillow 13 (440.jpg,
+// tests/core/picture/pictures/ holds small pictures in five formats, written by Pillow 13 (440.jpg,
 // 411-restart.jpg and rgb.jpg by libjpeg-turbo's cjpeg); the table has the size and a checksum of
 // the pixels that Pillow reads from them (after ImageOps.exif_transpose).
 #include "core/picture/image_parts.h"

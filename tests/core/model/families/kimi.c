@@ -1,6 +1,6 @@
 // tests/core/model/families/kimi.c -- pictures of native resolution (core/picture/preprocess.c,
-// core/model/families/native.c): the patches of every golden picture, the number of its visual
-// tokens, and their positions in the picture.
+// core/model/families/native.c): the patches of Kimi-VL's golden pictures, the numbers of their
+// visual tokens, and the tokens' positions in the picture.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
