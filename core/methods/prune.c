@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "core/graph/tape.h"
+#include "core/methods/hide.h"
 #include "core/methods/ira.h"
 #include "core/methods/kit.h"
 #include "core/methods/prune_parts.h"
@@ -61,6 +62,7 @@ static void prune_release(void *state)
     free(p->layer);
     free(p->keep);
     free(p->sink_dims);
+    free(p->hidden);
     free(p->number);
     free(p->dropped);
     for (int i = 0; i < p->model->decoder.config.layers; i++) free(p->row_score[i]);
@@ -92,7 +94,13 @@ static int prune_start(void **state, const struct method_env *env, struct err *e
     p->settings = env->settings;
     p->tau = sinks_tau(env->settings, env->model->decoder.config.hidden);
     free(p->sink_dims);
+    free(p->hidden);
     p->sink_dims = NULL;
+    p->hidden = NULL;
+    p->hidden_end = 0;
+    // Hiding does not act in training.
+    if (!env->training && !(p->hidden = hide_positions(env->settings, &p->hidden_end, err)))
+        return -1;
     if (prune_reads_sinks(p->kind) &&
         sinks_calibrated(env->settings, env->model, &p->sink_dims, err) < 0)
         return -1;

@@ -93,6 +93,8 @@ struct prune {
     double tau;       // threshold for sinks
     float *sink_dims; // [L,2] calibrated sink dimensions; NULL: those of the first token
     int (*dims)[2];   // [L] by stage: sink dimensions in use
+    bool *hidden;     // [hidden_end] by position of the sequence: tokens of hide.tokens
+    int64_t hidden_end;
 
     // For the current sequence; arrays of `capacity` rows.
     int64_t capacity;

@@ -255,6 +255,15 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
 
 // --- without a query -----------------------------------------------------------------------------
 
+// True if hide.tokens hides a position from the others in the layer of the stage (before the first
+// layer: in the first layer). Scores by a query meet this in args->seen.
+static bool is_hidden(const struct prune *p, int stage, int64_t position)
+{
+    const int layer = p->layer[stage] == PRUNE_INPUT ? 0 : p->layer[stage];
+    return position < p->hidden_end && p->hidden[position] &&
+           settings_has_layer(p->settings, "hide.layers", p->model->decoder.config.layers, layer);
+}
+
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
 {
     if (p->blind) return 0;
@@ -270,6 +279,10 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = all ? i : site_row(args, i);
         if (at > query || p->number[at] < 0 || p->dropped[at]) continue;
+        if (is_hidden(p, stage, at)) {
+            p->dropped[at] = true;
+            continue;
+        }
         index[count] = (int32_t)i;
         row[count] = (int32_t)at;
         number[count++] = p->number[at];

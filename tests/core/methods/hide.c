@@ -86,6 +86,37 @@ static void pruning_acts_too(void **state)
     }
 }
 
+// Scores without a query choose among the visible tokens too: with half of the tokens hidden,
+// pruning to half of them keeps exactly the visible ones.
+static void pruning_chooses_visible_tokens(void **state)
+{
+    static const char *const scores[][2] = {
+        { "diversity", "0" }, { "cls", "0" }, { "random", "input" }, { "uniform", "input" }
+    };
+    struct golden g;
+    char row[80], value[48];
+    ask(&g, "llava-1.5", 0);
+    const int64_t at = first_visual(&g, row);
+    const int64_t tokens = engine_conversation(g.engine)->pictures[0].tokens;
+    const int64_t hidden = (tokens + 1) / 2;
+    const float layers = (float)engine_model(g.engine)->decoder.config.layers;
+    snprintf(value, sizeof value, "%lld-%lld", (long long)at, (long long)(at + hidden - 1));
+    set(&g, "hide.tokens", value);
+    set(&g, "prune.keep", "0.5");
+    for (size_t i = 0; i < sizeof scores / sizeof *scores; i++) {
+        struct results r = { 0 };
+        set(&g, "prune.score", scores[i][0]);
+        set(&g, "prune.layer", scores[i][1]);
+        run_probe(&g, &probe_pruned, NULL, &r);
+        for (int64_t k = 0; k < tokens; k++)
+            if ((r.maps[0].values[k] == layers) != (k >= hidden))
+                fail_msg("%s: %g layers compute token %lld, with %lld hidden", scores[i][0],
+                         (double)r.maps[0].values[k], (long long)k, (long long)hidden);
+        results_release(&r);
+    }
+    golden_close(&g);
+}
+
 // With pruning, too, text that is hidden only in some layers is visible in the later ones.
 static void hidden_text_returns_after_its_layers(void **state)
 {
@@ -141,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hidden_token_is_one_that_ablate_hides),
         cmocka_unit_test(pruning_acts_too),
+        cmocka_unit_test(pruning_chooses_visible_tokens),
         cmocka_unit_test(hidden_text_returns_after_its_layers),
         cmocka_unit_test(recurrent_states_are_computed_again),
         cmocka_unit_test(lists_are_checked),
