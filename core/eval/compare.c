@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/eval/grid.h"
 #include "core/graph/readback.h"
 #include "core/methods/prune.h"
@@ -13,6 +14,7 @@
 #include "core/probes/hellinger.h"
 #include "core/probes/live.h"
 #include "core/talk/answer.h"
+#include "core/tokenizer/tokenizer.h"
 
 // --- the cost of an answer -----------------------------------------------------------------------
 
@@ -294,6 +296,20 @@ static bool one_model(const struct compare_request *r)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
+// Hashes the texts of all tokens, and the width of the logits.
+static void hash_tokens(const struct model *m, char hex[HASH_HEX])
+{
+    struct hash h;
+    hash_start(&h);
+    hash_add(&h, &m->decoder.config.vocab, sizeof m->decoder.config.vocab);
+    for (int32_t id = 0; id < tokenizer_size(m->tokenizer); id++) {
+        const char *text = tokenizer_token(m->tokenizer, id);
+        hash_add(&h, &id, sizeof id);
+        hash_add(&h, text ? text : "", text ? strlen(text) + 1 : 0);
+    }
+    hash_end(&h, hex);
+}
+
 // Copies the conversation for a side, and asks the question. The second side continues with the
 // first one's copy if it has the same model. *same: the model has the conversation's tokens.
 static int open_side(const struct compare_request *r, struct conversation *c, int side, bool *same,
@@ -314,6 +330,7 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     struct step_logits full = { 0 };
     struct listener l = { .r = r, .c = &c };
     bool same[2] = { true, true };
+    char tokens[2][HASH_HEX] = { "", "" };
     int status = 0;
     *out = (struct comparison){ .first = -1 };
     for (int k = 0; k < 2; k++)
@@ -322,13 +339,14 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     for (int k = 0; k < 2 && status == 0; k++) {
         status = open_side(r, &c, k, &same[k], err);
         if (status < 0) break;
+        hash_tokens(r->grid->model, tokens[k]);
         l.side = &out->side[k];
         l.side->arithmetic = model_arithmetic(r->grid->model, r->grid->backend, settings_of(r, k));
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
     out->distance.mean = out->distance.most = NAN;
     out->known = same[0] && same[1];
-    out->comparable = out->known || one_model(r);
+    out->comparable = !strcmp(tokens[0], tokens[1]);
     if (out->comparable) out->first = compare_first(&out->side[0].ids, &out->side[1].ids);
     if (status == 0 && out->comparable) status = measure_distance(r, &c, &full, out, err);
     if (status < 0) comparison_release(out);

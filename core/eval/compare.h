@@ -70,9 +70,8 @@ void compare_distance_release(struct compare_distance *d);
 
 struct comparison {
     struct compared_side side[2];
-    bool comparable; // both sides have one model, or the tokens of the model of the conversation
-                     // that was copied; else there are no `first` and `distance`
-    bool known;      // the sides have the tokens of that model
+    bool comparable; // both sides have the same tokens; else there are no `first` and `distance`
+    bool known;      // they are those of the model of the conversation that was copied
     int64_t first;   // index of the first token that differs; -1: the answers are identical
     struct compare_distance distance;
 };

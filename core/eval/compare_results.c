@@ -83,8 +83,9 @@ char *compare_title(const char *words, const struct preset_values *said, const s
 char *compare_conclusion(const struct comparison *c)
 {
     if (!c->comparable)
-        return xstrdup("a side's model has tokens that differ from the loaded model's, so that the "
-                       "distributions have no distance");
+        return xstrdup(
+            "the models of the two sides have different tokens, so that the distributions "
+            "have no distance");
     if (c->first < 0)
         return xasprintf("the answers are identical; mean Hellinger distance %.3g",
                          c->distance.mean);

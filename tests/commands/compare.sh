@@ -65,10 +65,11 @@ check "titles name models" '[inputs, .] | map(select(.event=="columns"))[1].titl
 same "no steps with other tokens" "$(value compare.distance steps 1)" "8 0 "
 check "the loaded model is as before" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1]' true
 check "a missing model" '[inputs, .] | map(select(.event=="error").message) | last | test("none")' true
-# Two sides that both use the other model have a distance; their settings may be impossible with the loaded model.
-lines "/load $llava" "${short[@]}" "/image $scene" "/compare model=demo/model | model=demo/model prune.score=uniform prune.layer=6 What is this?" \
+# Two sides whose models have the same other tokens have a distance; their settings may be impossible with the loaded model.
+ln -s "$PWD/demo/model" "$work/twin"
+lines "/load $llava" "${short[@]}" "/image $scene" "/compare model=demo/model | model=$work/twin prune.score=uniform prune.layer=6 What is this?" \
     "/compare now | model=demo/model prune.score=uniform prune.layer=8 What is this?" '/compare now | model=demo/model @capa-prune What?'
-same "steps of one other model" "$(value compare.distance steps 1 | awk '{print ($1 > 0)}')" 1
+same "steps of two other models with the same tokens" "$(value compare.distance steps 1 | awk '{print ($1 > 0)}')" 1
 check "layers of the other model" 'select(.event=="error").message' "prune.layer is 8, but the model's 8 layers are 0 to 7
 @capa-prune chooses layers of the loaded model: write KEY=VALUE for 'demo/model'"
 
