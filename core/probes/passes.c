@@ -486,13 +486,14 @@ static int sink_take(void *self, const struct site *site, const struct site_args
     return 0;
 }
 
-// Finds sinks by phi at the input of the middle layer, like /sinks without options (which takes the
-// nearest layer with attention).
+// Finds sinks by phi at the input of the middle layer, or of the layer with attention nearest to
+// it, like /sinks without options.
 static int find_sinks(void *self, bool *rows, struct err *err)
 {
     struct passing *p = self;
     const struct model *m = p->m->model;
-    struct sink_rows s = { .p = p, .rows = rows, .layer = probe_middle(m) };
+    struct sink_rows s = { .p = p, .rows = rows };
+    s.layer = decoder_attending(&m->decoder.config, probe_middle(m));
     if (sinks_calibrated(p->m->settings, m, &s.dims, err) < 0) return -1;
     const int hooks = p->hooks.count;
     const struct arena_mark mark = arena_mark(&p->arena);

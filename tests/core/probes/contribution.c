@@ -119,6 +119,40 @@ static void sinks_equal_the_reference(void **state)
     }
 }
 
+// The position `sinks` names the tokens that /sinks lists, also if the middle layer is recurrent.
+static void positions_are_those_of_the_probe(void **state)
+{
+    static const char *const folders[] = { "llava-1.5", "qwen3.5" };
+    for (int i = 0; i < 2; i++) {
+        struct golden g;
+        struct err err = { 0 };
+        struct results r = { 0 };
+        struct ids found = { 0 };
+        struct measure_request request = { .options = probe_defaults };
+        char tau[32];
+        size_t count = 0;
+        ask(&g, folders[i], 0);
+        run_probe(&g, &probe_sinks, NULL, &r);
+        const struct result_table *t = results_find(&r, "sinks.tokens");
+        double low = INFINITY, high = 0;
+        for (size_t k = 0; k < t->row_count; k++) {
+            low = fmin(low, t->rows[k].value[PHI]);
+            high = fmax(high, t->rows[k].value[PHI]);
+        }
+        snprintf(tau, sizeof tau, "%.6g", (low + high) / 2);
+        must(engine_set(g.engine, "sinks.tau", tau, &err), &err);
+        request.options.words = "sinks";
+        must(engine_positions(g.engine, &request, &found, &err), &err);
+        for (size_t k = 0; k < t->row_count; k++)
+            if (t->rows[k].value[PHI] > atof(tau))
+                assert_true(count < found.count && found.data[count++] == atoi(t->rows[k].key));
+        assert_int_equal(count, found.count);
+        ids_release(&found);
+        results_release(&r);
+        golden_close(&g);
+    }
+}
+
 static void tau_and_dimensions_can_be_chosen(void **state)
 {
     struct golden g;
@@ -174,6 +208,7 @@ int main(void)
         cmocka_unit_test(means_equal_the_reference),
         cmocka_unit_test(the_map_is_the_pruning_score),
         cmocka_unit_test(sinks_equal_the_reference),
+        cmocka_unit_test(positions_are_those_of_the_probe),
         cmocka_unit_test(tau_and_dimensions_can_be_chosen),
         cmocka_unit_test(rank_correlation_equals_values_by_hand),
     };
