@@ -94,7 +94,7 @@ static bool find_object(struct causes *c, char *name, const float *mask, bool *a
 
 // Adds the listed objects that the mask does not cover, and removes the tokens of all listed
 // objects from rest[N]. If the mask covers all of several objects, it singles none out: adds all
-// and returns false. Also returns false if the list has none.
+// and returns false. Objects of RefCOCO have no names, so the list may be empty.
 static bool add_objects(struct causes *c, const float *mask, bool *rest)
 {
     const struct probe_env *env = c->w->env;
@@ -106,7 +106,7 @@ static bool add_objects(struct causes *c, const float *mask, bool *rest)
     bool *at = xcalloc(count * n + 1, sizeof *at), *is = xcalloc(count + 1, sizeof *is);
     for (size_t k = 0; k < count; k++)
         covered += is[k] = find_object(c, names[k], mask, at + k * n);
-    const bool named = covered < count || count == 1;
+    const bool named = covered < count || count <= 1;
     for (size_t k = 0; k < count; k++) {
         for (size_t i = 0; i < n; i++) rest[i] &= !at[k * n + i];
         if (!named || !is[k]) add(c, names[k], at + k * n);

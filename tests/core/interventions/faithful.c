@@ -313,6 +313,19 @@ static void an_exchange_shows_the_other_picture(void **state)
     const double *all = results_value(&r, "faithful.causes", "the whole picture", "tokens");
     assert_true(tokens && *tokens < *all / 2);
     masks_close(&masks);
+    results_release(&r);
+    free(objects);
+
+    // RefCOCO's rows have expressions, but no names.
+    objects =
+        xasprintf("{\"file_name\": \"%s\", \"answer\": [\"the cup\"], \"bbox\": [0, 0, 32, 48]}\n",
+                  own ? text_file_name(own) : "");
+    scratch_write(folder, "objects.jsonl", objects, strlen(objects));
+    must(masks_open(&masks, list, &err), &err);
+    r = (struct results){ 0 };
+    run_probe(&g, &probe_faithful, &o, &r);
+    assert_non_null(results_value(&r, "faithful.causes", "the object", "tokens"));
+    masks_close(&masks);
     free(list);
     free(objects);
     free(path);
