@@ -18,6 +18,7 @@
 #include "core/interventions/effect.h"
 #include "core/interventions/parts.h"
 #include "core/model/layer.h"
+#include "core/model/pass.h"
 #include "core/positions/positions.h"
 #include "core/probes/passes.h"
 
@@ -234,7 +235,8 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
     s->effect.from = first;
     for (int64_t i = s->env->sequence->n; i-- > 0 && status == 0;) {
         if (s->part != TOKENS || !s->parts.at[i]) continue;
-        s->effect.from = i;
+        // The token's own row changes only if it sees another row that does.
+        s->effect.from = pass_start(c, s->env->sequence, i) < i ? i : i + 1;
         status = change(s, layer, -1, i, &s->change[i], err);
     }
     for (int k = 0; k < c->layers * heads && status == 0; k++)

@@ -173,29 +173,58 @@ static void attend_group(struct graph *g, const struct visible *w, struct tensor
     free(list);
 }
 
+// True if hidden keys change row i, which sees a range of keys.
+static bool loses(const struct visible *w, int64_t i)
+{
+    const int64_t all = w->end[i] - w->first[i], own = own_key(w, i);
+    const int64_t left = w->before[w->end[i]] - w->before[w->first[i]];
+    return w->seen->hidden.rows[i] && left + w->seen->hidden.keys[own] < all;
+}
+
+// True if every row is computed again, all heads of it in attend_group.
+static bool loses_everywhere(const struct visible *w)
+{
+    if (w->seen->keys || w->seen->hidden.heads) return false;
+    for (int64_t i = 0; i < w->n; i++)
+        if (!loses(w, i) || w->seen->hidden.keys[own_key(w, i)]) return false;
+    return true;
+}
+
 // Recomputes the rows from which keys are hidden. A row needs a product of its own only if its own
 // key is hidden or a method chose its keys.
 static void attend_hidden(struct graph *g, struct tensor *a, const struct attending *of,
-                          struct visible *w, struct tensor *probs)
+                          const struct visible *w, struct tensor *probs)
 {
     const struct hidden_keys *hidden = &w->seen->hidden;
     int32_t *list = xreallocarray(NULL, (size_t)w->keys + 1, sizeof *list);
     int32_t *group = xreallocarray(NULL, (size_t)w->n + 1, sizeof *group);
     int64_t m = 0;
-    w->before = xcalloc((size_t)w->keys + 1, sizeof *w->before);
-    for (int64_t j = 0; j < w->keys; j++) w->before[j + 1] = w->before[j] + !hidden->keys[j];
     for (int64_t i = 0; i < w->n && graph_ok(g); i++) {
-        const int64_t count = hidden->rows[i] ? list_visible(w, i, list) : 0;
-        if (count && !chooses(w, i) && !hidden->keys[own_key(w, i)])
+        if (!hidden->rows[i] || (!chooses(w, i) && !loses(w, i))) continue;
+        const bool grouped = !chooses(w, i) && !hidden->keys[own_key(w, i)];
+        const int64_t count = grouped && !probs ? 0 : list_visible(w, i, list);
+        if (grouped)
             group[m++] = (int32_t)i;
         else if (count)
             attend_row(g, a, of, i, list, count, hidden->heads);
         if (count && probs) put_probs(g, probs, of, i, list, count, hidden->heads);
     }
     if (m && graph_ok(g)) attend_group(g, w, a, of, group, m);
-    free(w->before);
     free(list);
     free(group);
+}
+
+// Describes the keys that rows still see if some are hidden; free `before`.
+static struct visible visible_of(const struct seen_keys *seen, const struct pass_view *view,
+                                 int64_t n, int64_t keys)
+{
+    struct visible w = {
+        .seen = seen, .n = n, .keys = keys, .first = view->host_first, .end = view->host_end
+    };
+    if (!seen->hidden.rows) return w;
+    w.before = xcalloc((size_t)keys + 1, sizeof *w.before);
+    for (int64_t j = 0; j < keys; j++) w.before[j + 1] = w.before[j] + !seen->hidden.keys[j];
+    return w;
 }
 
 struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_view *view,
@@ -204,8 +233,9 @@ struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_
     struct tensor *q = all->q, *k = all->k, *v = all->v;
     if (!q || !k || !v || !graph_ok(g)) return NULL;
     int64_t n = q->shape[0], plain = seen->keys ? seen->from : n;
+    struct visible w = visible_of(seen, view, n, k->shape[0]);
     struct tensor *a;
-    if (plain > 0 || probs)
+    if (probs || (plain > 0 && !(w.before && loses_everywhere(&w))))
         a = op_attention(g, q, k, v, view->first, view->end, scale, probs);
     else
         a = graph_new3(g, DTYPE_F32, n, q->shape[1], v->shape[2]);
@@ -218,14 +248,8 @@ struct tensor *attend(struct graph *g, const struct qkv *all, const struct pass_
         const struct site_keys keys = seen_keys_from(seen, i, view->host_first[i]);
         put_probs(g, probs, &of, i, keys.list, keys.count, NULL);
     }
-    if (seen->hidden.rows && a && graph_ok(g)) {
-        struct visible w = { .seen = seen,
-                             .n = n,
-                             .keys = k->shape[0],
-                             .first = view->host_first,
-                             .end = view->host_end };
-        attend_hidden(g, a, &of, &w, probs);
-    }
+    if (w.before && a && graph_ok(g)) attend_hidden(g, a, &of, &w, probs);
+    free(w.before);
     return a;
 }
 

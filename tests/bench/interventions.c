@@ -1,7 +1,8 @@
 // tests/bench/interventions.c -- whole maps of interventions beside the sum of their suffix passes:
 // the same rows and layers, computed by passes without a change, in the same run. A map should cost
-// at most 1.2 times as much (core/probes/passes.h). Times are CPU seconds of all threads, which
-// other programs on the machine disturb less than the clock.
+// at most 1.2 times as much (core/probes/passes.h). A map begins with one or two runs over all
+// rows, which matter only if few passes follow. Times are CPU seconds of all threads, which other
+// programs on the machine disturb less than the clock.
 //
 //   build/opt/tests/bench/interventions MODEL [PICTURE [ROUNDS]]
 #include <stdio.h>
@@ -30,7 +31,7 @@ struct suffix {
 
 static struct suffix *suffixes; // of the map that is measured
 static size_t suffix_count;
-static double plain_seconds;
+static double plain_seconds, whole_seconds; // of the suffix passes; of one pass over all rows
 
 static void add(int64_t from, int layer)
 {
@@ -64,8 +65,10 @@ static int plain_passes(void *state, struct passing *p, struct err *err)
     for (size_t i = 0; i < suffix_count; i++)
         if (suffixes[i].from < least) least = suffixes[i].from;
     passes_keep(p);
+    double start = cpu_seconds();
     int status = passes_run(p, NULL, least, logp, err);
-    const double start = cpu_seconds();
+    whole_seconds = cpu_seconds() - start;
+    start = cpu_seconds();
     for (size_t i = 0; i < suffix_count && status == 0; i++)
         status = passes_run_layers(p, NULL, suffixes[i].from, suffixes[i].layer, logp, err);
     plain_seconds = cpu_seconds() - start;
@@ -106,22 +109,26 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Measures a map and its suffix passes in turn; prints the medians.
+// Measures a map and its suffix passes in turn; prints the medians. `runs`: passes over all rows
+// with which the map begins.
 static void compare(struct engine *e, const char *name, const struct probe *probe,
-                    const struct probe_options *o, int rounds)
+                    const struct probe_options *o, int runs, int rounds)
 {
     double map[ROUNDS_MOST] = { 0 }, plain[ROUNDS_MOST] = { 0 }, ratio[ROUNDS_MOST] = { 0 };
+    double rest[ROUNDS_MOST] = { 0 };
     for (int i = 0; i < rounds; i++) {
         map[i] = measure_seconds(e, probe, o);
         measure_seconds(e, &probe_plain, &probe_defaults);
         plain[i] = plain_seconds;
         ratio[i] = map[i] / plain[i];
+        rest[i] = (map[i] - runs * whole_seconds) / plain[i];
     }
     qsort(map, (size_t)rounds, sizeof *map, by_size);
     qsort(plain, (size_t)rounds, sizeof *plain, by_size);
     qsort(ratio, (size_t)rounds, sizeof *ratio, by_size);
-    printf("| %s | %zu | %.2f s | %.2f s | %.2f |\n", name, suffix_count, map[rounds / 2],
-           plain[rounds / 2], ratio[rounds / 2]);
+    qsort(rest, (size_t)rounds, sizeof *rest, by_size);
+    printf("| %s | %zu | %.2f s | %.2f s | %.2f | %d | %.2f |\n", name, suffix_count,
+           map[rounds / 2], plain[rounds / 2], ratio[rounds / 2], runs, rest[rounds / 2]);
     fflush(stdout);
     suffix_count = 0;
 }
@@ -155,26 +162,27 @@ static void groups(struct engine *e, const char *at, const char *name, int round
         for (int l = 0; l < layers; l++) add(first[g], l);
     o.words = "noise";
     o.at = at;
-    compare(e, name, &probe_patch, &o, rounds);
+    compare(e, name, &probe_patch, &o, 2, rounds);
 }
 
-static void heads(struct engine *e, int rounds)
+// The heads of every second layer of the last quarter, or with `all` of all layers.
+static void heads(struct engine *e, bool all, int rounds)
 {
     const struct decoder_config *c = &engine_model(e)->decoder.config;
     struct probe_options o = probe_defaults;
-    char layers[32], name[96];
+    struct buf list = { 0 };
     int64_t picture;
     positions(e, "picture", &picture);
-    const int first = c->layers * 3 / 4;
-    for (int l = first; l < c->layers; l += 2)
+    for (int l = all ? 0 : c->layers * 3 / 4; l < c->layers; l += all ? 1 : 2) {
         for (int64_t h = 0; h < c->heads; h++) add(picture, l);
-    struct buf list = { 0 };
-    for (int l = first; l < c->layers; l += 2) buf_printf(&list, "%s%d", list.length ? "," : "", l);
-    snprintf(layers, sizeof layers, "%s", list.data);
-    snprintf(name, sizeof name, "`/patch noise --at head --layers %s`", layers);
+        buf_printf(&list, "%s%d", list.length ? "," : "", l);
+    }
+    char *name = all ? xasprintf("`/patch noise --at head`")
+                     : xasprintf("`/patch noise --at head --layers %s`", list.data);
+    o.words = "noise", o.at = "head", o.layers = all ? NULL : list.data;
+    compare(e, name, &probe_patch, &o, 2, rounds);
     buf_release(&list);
-    o.words = "noise", o.at = "head", o.layers = layers;
-    compare(e, name, &probe_patch, &o, rounds);
+    free(name);
 }
 
 static void tokens(struct engine *e, int rounds)
@@ -183,19 +191,19 @@ static void tokens(struct engine *e, int rounds)
     int64_t picture, end = positions(e, "picture", &picture);
     char words[64];
     if (end > picture + 47) end = picture + 47;
-    for (int64_t i = end; i >= picture; i--) add(i, 0);
+    for (int64_t i = end; i >= picture; i--) add(i + 1, 0);
     snprintf(words, sizeof words, "tokens %lld-%lld", (long long)picture, (long long)end);
     o.words = words;
-    compare(e, "`/ablate tokens`, 48 visual tokens", &probe_ablate, &o, rounds);
+    compare(e, "`/ablate tokens`, 48 visual tokens", &probe_ablate, &o, 1, rounds);
     // Rows of text and of the answer: passes of few rows, in which reading the weights takes most
     // of the time.
     int64_t question;
     positions(e, "question", &question);
     int64_t answer;
     const int64_t last = positions(e, "answer", &answer);
-    for (int64_t i = last; i >= question; i--) add(i, 0);
+    for (int64_t i = last; i >= question; i--) add(i + 1, 0);
     snprintf(words, sizeof words, "tokens %lld-%lld", (long long)question, (long long)last);
-    compare(e, "`/ablate tokens question,answer`", &probe_ablate, &o, rounds);
+    compare(e, "`/ablate tokens question,answer`", &probe_ablate, &o, 1, rounds);
 }
 
 int main(int argc, char **argv)
@@ -218,11 +226,14 @@ int main(int argc, char **argv)
     int64_t first;
     const int64_t rows = positions(e, "all", &first) + 1;
     printf("## Interventions\n\n%s, %lld rows; medians of %d rounds\n\n| map | suffix passes | "
-           "whole map | its suffix passes | ratio |\n|---|---|---|---|---|\n",
+           "whole map | its suffix passes | ratio | full runs in it | ratio without them "
+           "|\n|---|---|---|---|---|---|---|\n",
            argv[1], (long long)rows, rounds);
     groups(e, "residual", "`/patch noise`", rounds);
     groups(e, "ffn", "`/patch noise --at ffn`", rounds);
-    heads(e, rounds);
+    heads(e, false, rounds);
+    // The map of all heads of a large model takes minutes, so that its full runs do not count.
+    if (engine_model(e)->decoder.config.hidden <= 1024) heads(e, true, rounds);
     tokens(e, rounds);
     engine_free(e);
     free(suffixes);
