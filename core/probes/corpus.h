@@ -8,6 +8,7 @@
 #ifndef CORE_PROBES_CORPUS_H
 #define CORE_PROBES_CORPUS_H
 
+#include "core/base/mem.h"
 #include "core/probes/text_file.h"
 
 struct buf;
@@ -23,25 +24,45 @@ struct corpus_nearest {
     double word; // largest cosine to the token `word`; -2: none
 };
 
+// Texts that share a pass.
+struct corpus_pass {
+    struct ids ids;     // of all texts
+    int64_t *line, *at; // [ids] the text of each row; the row's number in it, -1: a special token
+    size_t *lengths, texts;
+    float *state; // [to-from+1, ids, D] states of unit norm; NULL: not kept
+};
+
+// The texts of a corpus, with the states that the model has computed. Samples of a data set share
+// them, under the same model and settings; zero-initialised at first.
+struct corpus_texts {
+    struct text_file file;
+    struct corpus_pass *list;
+    size_t count, capacity;
+    int64_t tokens; // without special tokens
+    uint64_t kept;  // bytes of all states
+};
+
 struct corpus {
     const struct model *model;
-    struct text_file file;
     const char *path;
+    struct corpus_texts *shared; // NULL: reads the texts for this search alone
+    struct corpus_texts own, *texts;
     int from, to;                // layers, the last included
     int64_t count;               // states in each layer
     int64_t width;               // D
     int32_t word;                // -1: none
-    int64_t tokens, said;        // tokens of the corpus; those equal to `word`
     float *query;                // [to-from+1, count, D]
     struct corpus_nearest *best; // [to-from+1, count]
 };
 
-// Reads the file like->path; copies path, model, from, to, count and word from `like`. Call
-// corpus_close even after a failure.
+// Reads the file like->path, unless `shared` has its texts; copies path, model, shared, from, to,
+// count and word from `like`. *c must not move. Call corpus_close even after a failure.
 int corpus_open(struct corpus *c, const struct corpus *like, struct err *err);
 void corpus_close(struct corpus *c);
+void corpus_texts_release(struct corpus_texts *t);
 // Runs the model over the first 512 tokens of each text, without the methods of the settings, and
 // finds the nearest token of each state. Special tokens do not count. Scales c->query to unit norm.
+// Keeps the texts' states in `shared`, up to 1 GiB, and reads only texts without them.
 int corpus_search(struct corpus *c, struct passing *p, struct err *err);
 // Appends a token between » and «, with the words around it.
 void corpus_context(const struct corpus *c, const struct corpus_nearest *n, struct buf *text);

@@ -110,6 +110,7 @@ static int open_corpus(struct lens *s, int64_t count, struct err *err)
 {
     const struct corpus like = { .model = s->env->model,
                                  .path = s->env->options->corpus,
+                                 .shared = s->env->data,
                                  .from = s->env->from,
                                  .to = s->env->to,
                                  .count = count,
@@ -449,8 +450,8 @@ static void put_contexts(const struct lens *s, struct results *r)
             result_row(t, "%d.%lld %s", l, (long long)row, text.data)[0] = b->cosine;
             buf_release(&text);
         }
-    results_note(r, "%lld tokens of %lld texts of '%s'", (long long)c->tokens,
-                 (long long)c->file.count, c->path);
+    results_note(r, "%lld tokens of %lld texts of '%s'", (long long)c->texts->tokens,
+                 (long long)c->texts->file.count, c->path);
 }
 
 static int lens_finish(void *state, struct results *r, struct err *err)
@@ -475,6 +476,22 @@ static int lens_finish(void *state, struct results *r, struct err *err)
     for (int l = s->env->from; l <= s->env->to; l++) put_maps(s, r, l);
     if (s->searching) put_contexts(s, r);
     return 0;
+}
+
+// Over a data set, all samples share the texts of --corpus.
+static void *lens_data_start(void)
+{
+    return xcalloc(1, sizeof(struct corpus_texts));
+}
+
+static void lens_data_add(void *data, const void *state)
+{
+}
+
+static void lens_data_finish(void *data, struct results *r)
+{
+    corpus_texts_release(data);
+    free(data);
 }
 
 static const struct result_kind lens_results[] = {
@@ -518,4 +535,7 @@ const struct probe probe_lens = {
     .run = lens_run,
     .after = lens_after,
     .finish = lens_finish,
+    .data_start = lens_data_start,
+    .data_add = lens_data_add,
+    .data_finish = lens_data_finish,
 };

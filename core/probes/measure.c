@@ -260,7 +260,8 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
                                           .options = m->options,
                                           .pictures = c->pictures,
                                           .picture_count = c->picture_count,
-                                          .sequence = &p.sequence } };
+                                          .sequence = &p.sequence,
+                                          .data = m->data } };
     int status = pass_begin(&p, m, c, err);
     if (status == 0 && (probe->words || probe->passes))
         status = pass_find_positions(&p, &listener.env, err);

@@ -315,6 +315,15 @@ int passes_texts(struct passing *p, const struct ids *ids, const size_t *lengths
     return done ? 0 : pass_failed(p, err);
 }
 
+int passes_compute(struct passing *p, int (*ops)(void *self, struct graph *g), void *self,
+                   struct err *err)
+{
+    const struct arena_mark mark = arena_mark(&p->arena);
+    const int status = ops(self, &p->graph);
+    arena_reset(&p->arena, mark);
+    return status < 0 || graph_stop(&p->graph) ? pass_failed(p, err) : 0;
+}
+
 // --- other visual tokens -------------------------------------------------------------------------
 
 int passes_check(struct passing *p, struct err *err)

@@ -15,6 +15,7 @@
 #include "core/base/err.h"
 
 struct conversation;
+struct graph;
 struct hook;
 struct ids;
 struct model;
@@ -49,6 +50,9 @@ int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
 // attends only to itself. `hook` listens. Weights are those of the conversation (adapter.when).
 int passes_texts(struct passing *p, const struct ids *ids, const size_t *lengths, size_t count,
                  const struct hook *hook, struct err *err);
+// Calls `ops` with the graph of the passes, for ops outside of a pass.
+int passes_compute(struct passing *p, int (*ops)(void *self, struct graph *g), void *self,
+                   struct err *err);
 // Fails if a pass has failed, or the user has stopped the measurement. For loops that continue
 // after a file that cannot be used.
 int passes_check(struct passing *p, struct err *err);

@@ -104,6 +104,7 @@ struct probe_env {
     int32_t *number; // [N] index of each row of the sequence among the visual tokens; -1: text
     int64_t visual;  // S
     const struct positions_env *where; // resolves names of positions, for probes with `words`
+    void *data; // returned by the probe's data_start; NULL: a single conversation
 };
 
 // The end of every measuring command's usage and details.
@@ -161,7 +162,8 @@ struct probe {
     // Runs further passes after the one to which it listened (core/probes/passes.h). NULL: none.
     int (*after)(void *state, struct passing *p, struct err *err);
     int (*finish)(void *state, struct results *r, struct err *err);
-    // Collect results over a data set beyond the means of the samples' results. NULL: not needed.
+    // Collect results over a data set beyond the means of the samples' results, or keep what all
+    // samples share (probe_env.data). NULL: not needed.
     void *(*data_start)(void);
     void (*data_add)(void *data, const void *state);    // after `finish` of a sample
     void (*data_finish)(void *data, struct results *r); // adds its tables, and frees `data`

@@ -198,10 +198,63 @@ static void texts_of_a_corpus_are_separate(void **state)
     unlink(path);
 }
 
+static const char *corpus_path;
+static struct results sample_of[2];
+
+// Keeps a sample's map, and replaces the corpus.
+static void take_sample(void *self, int64_t index, const struct results *one)
+{
+    static const char *const other[] = { "another text" };
+    const struct result_map *m = &one->maps[0];
+    struct result_map *to = results_map(&sample_of[index], m->name, m->rows, m->cols);
+    memcpy(to->values, m->values, (size_t)(m->rows * m->cols) * sizeof *m->values);
+    write_lines(corpus_path, other, 1);
+}
+
+// Over a data set, the texts are read for the first sample only.
+static void samples_share_a_corpus(void **state)
+{
+    static const char *const line[] = { "a red circle", "two cats sit on the grey table today" };
+    char corpus[300], data[300], cwd[1024], sample[1536], texts[3200];
+    const char *base = getenv("TMPDIR");
+    struct golden g;
+    struct results r = { 0 };
+    struct err err = { 0 };
+    snprintf(corpus, sizeof corpus, "%s/vlmsh-corpus-%d", base ? base : "/tmp", (int)getpid());
+    snprintf(data, sizeof data, "%s/vlmsh-corpus-%d.json", base ? base : "/tmp", (int)getpid());
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    snprintf(sample, sizeof sample,
+             "{\"image\":\"%s/tests/goldens/pictures/scene.png\",\"conversations\":[{\"from\":"
+             "\"human\",\"value\":\"<image>\\nWhat?\"},{\"from\":\"gpt\",\"value\":\"A\"}]}",
+             cwd);
+    snprintf(texts, sizeof texts, "[%s,%s]", sample, sample);
+    write_lines(data, (const char *const[]){ texts }, 1);
+    write_lines(corpus_path = corpus, line, 2);
+    golden_open(&g, "llava-1.5");
+    struct measure_request request = { .probe = &probe_lens,
+                                       .options = probe_defaults,
+                                       .set.data = data,
+                                       .limit = 2,
+                                       .given = true,
+                                       .sample = take_sample };
+    request.options.words = "picture";
+    request.options.nearest = true;
+    request.options.corpus = corpus;
+    must(engine_measure(g.engine, &request, &r, &err), &err);
+    const struct result_map *a = &sample_of[0].maps[0], *b = &sample_of[1].maps[0];
+    assert_memory_equal(a->values, b->values, (size_t)(a->rows * a->cols) * sizeof *a->values);
+    for (int i = 0; i < 2; i++) results_release(&sample_of[i]);
+    results_release(&r);
+    golden_close(&g);
+    unlink(data);
+    unlink(corpus);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_of_a_corpus_are_separate),
+        cmocka_unit_test(samples_share_a_corpus),
         cmocka_unit_test(the_last_layer_has_the_bits_of_the_logits),
         cmocka_unit_test(words_and_tokens_can_be_chosen),
         cmocka_unit_test(the_nearest_word_has_the_largest_cosine),
