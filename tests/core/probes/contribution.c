@@ -119,7 +119,7 @@ static void sinks_equal_the_reference(void **state)
     }
 }
 
-// The position `sinks` names the tokens that /sinks lists, also if the middle layer is recurrent.
+// The position `sinks` names the tokens that /sinks lists, even if the middle layer is recurrent.
 static void positions_are_those_of_the_probe(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "qwen3.5" };
