@@ -116,13 +116,13 @@ for _ in $(seq 50); do vlmsh -c "/job $long_id resume --ranks 3" >"$work/out" 2>
 until_state $long_id running
 sleep 4
 number=$(vlmsh -c "/job $long_id" | sed -n 's/.*Slurm job \([0-9]*\):.*/\1/p')
-scontrol requeue "$number" || fail "no requeue"
+scontrol requeue "$number" || fail "scontrol cannot requeue the job"
 for _ in $(seq 100); do [ "$(state $long_id)" = waiting ] && break; sleep 0.2; done
 echo "requeued: $(vlmsh -c "/job $long_id" | sed -n 's/^why *//p')"
 # Slurm would start the requeued job after two minutes; this starts it now. Within a second of revoking
 # the job's credential, slurmd would refuse ("Job credential revoked").
 sleep 3
-scontrol update JobId="$number" StartTime=now || fail "no start"
+scontrol update JobId="$number" StartTime=now || fail "scontrol cannot start the job"
 until_state $long_id running
 vlmsh -c "/job $long_id log 100" >"$work/out"
 [ "$(grep -c continuing "$work/out")" -ge 2 ] || fail "the job did not resume: $(cat "$work/out")"

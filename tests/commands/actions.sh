@@ -7,7 +7,7 @@ cat >"$work/data.json" <<'END'
 END
 job="no job 3 (/jobs lists them)"
 lines '/job 3 pause' '/job pause 3' '/pause 3' '/pause job 3' '/pause /job 3' '/job log 3 5' '/job resume 3 --ranks 2' '/resume 3'
-check "jobs" 'select(.event == "error").message' "$job
+check "errors of /job actions" 'select(.event == "error").message' "$job
 $job
 $job
 $job
@@ -23,14 +23,14 @@ check "the missing argument, or the intended command" 'select(.event == "error")
 no session 'x' (/session list)
 no session 'x' (/session list)"
 lines "/data $work/data.json" "/data check $work/data.json" "/data $work/data.json check" "/check $work/data.json --no-decode"
-check "data" 'select(.event == "table" and .name == "data").rows[0][1]' $'1\n1\n1\n1'
+check "samples, however /data check is typed" 'select(.event == "table" and .name == "data").rows[0][1]' $'1\n1\n1\n1'
 lines '/preset capa-auto' '/preset load capa-auto' '/load preset capa-auto' '/preset lst' '/calibration nofile'
-check "presets" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse'
+check "which forms of /preset load succeed" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\nfalse'
 mkdir "$work/folder"
 lines "/adapter $work/folder" "/adapter load $work/folder" "/load adapter $work/folder"
-same "adapters" "$(jq -r 'select(.event == "error").message' "$work/events" | sort | uniq -c | sed 's/ *\([0-9]*\).*/\1/')" 3
+same "the same error for each form of /adapter load" "$(jq -r 'select(.event == "error").message' "$work/events" | sort | uniq -c | sed 's/ *\([0-9]*\).*/\1/')" 3
 lines '/load nomodel' '/adapter lod nofolder' '/adapter nofolder' '/calibration eat'
-check "slips" 'select(.event == "error").message | .[:26]' "no folder 'nomodel': give 
+check "messages for mistyped names" 'select(.event == "error").message | .[:26]' "no folder 'nomodel': give 
 /adapter has no action 'lo
 'nofolder' is neither a fi
 'eat' is neither a file no"
@@ -38,7 +38,7 @@ check "slips" 'select(.event == "error").message | .[:26]' "no folder 'nomodel':
 # FILE and NAME of /session export, in either order.
 lines "/load $llama" '/set sample.max_tokens 2' hello '/session rename trip' "/session export $work/a.md trip" \
     "/session export trip $work/b.md" "/session trip export $work/c.md" "/export session $work/d.md" "/export $work/e.md"
-check "exports" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
+check "all forms of /session export succeed" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
 for file in b c d e; do
     cmp "$work/a.md" "$work/$file.md" || fail "export $file"
 done

@@ -273,7 +273,7 @@ merged=$(jq -r 'select(.event == "notice").text | capture("difference (?<d>[^,]*
 awk -v m="$merged" 'BEGIN { split(m, n); exit !(n[2] > 0 && n[1] < 2e-2 * n[2]) }' || fail "merged: $merged"
 
 # With a router, a large difference is explained.
-check "no router" 'select(.event == "notice" and (.text | test("router"))).text' ""
+check "no notice about a router" 'select(.event == "notice" and (.text | test("router"))).text' ""
 lora_of() { # FOLDER MODULE IN OUT: a LoRA of rank 1 for one matrix
     mkdir "$1" && python3 - "$@" <<'P'
 import json, struct, sys

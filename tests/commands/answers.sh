@@ -19,7 +19,7 @@ check "went through" 'select(.event=="done").ok' "$(yes true | head -6)"
 # Likelihoods still need the model.
 same "scores" "$(cut -d, -f2,4,5 "$work/here.csv" | tr -d '"' | head -4 | paste -sd' ')" "id,score,answer 7,1,Red. x,1,yes x,0,yes"
 same "scores of a job" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
-same "likelihood" "$(wc -l <"$work/here.csv")" 5
+same "lines of the table by likelihood" "$(wc -l <"$work/here.csv")" 5
 check "the file of answers is named" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
     "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
@@ -38,7 +38,7 @@ rm "$work/events" # the previous run shows such progress too
 for _ in $(seq 200); do grep -qs '"matching answers"' "$work/events" && break; sleep 0.05; done
 kill -INT $!
 wait $!
-same "interrupted" $? 130
+same "exit status of an interrupted run" $? 130
 check "before an answer is scored" 'select(.event == "done" or .event == "table") | .ok' $'true\nfalse'
 rm "$work"/long.*
 

@@ -36,7 +36,7 @@ of_evaluation() {
 short=('/set job.nice 0' '/set sample.max_tokens 3' '/set sample.ignore_eos on')
 lines "/load $seeing" /info '/set compute.matmul f32' /info "/load $llava" '/reset compute.matmul' /info \
     '/set weights.dtype q8_0' "/load $seeing" /info '/reset weights.dtype'
-same "/info" "$(jq -r 'select(.event == "table" and .name == "model").rows[] | select(.[0] == "arithmetic")[1]' "$work/events")" \
+same "arithmetic that /info states" "$(jq -r 'select(.event == "table" and .name == "model").rows[] | select(.[0] == "arithmetic")[1]' "$work/events")" \
     "$auto (compute.matmul auto)
 f32 (compute.matmul f32)
 f32 (compute.matmul auto)
@@ -49,7 +49,7 @@ lines "/load $seeing" "${short[@]}" "/eval $work/data.jsonl --here" "/eval $work
     "/calibrate ffn $work/data.jsonl $work/f32.safetensors" /wait "/calibration show $work/f32.safetensors" \
     "/calibrate merge $work/both.safetensors $work/auto.safetensors $work/f32.safetensors" \
     "/calibration show $work/both.safetensors"
-same "/eval" "$(of_evaluation)" "$auto $auto f32 "
+same "arithmetic of evaluations" "$(of_evaluation)" "$auto $auto f32 "
 same "calibrations" "$(jq -r 'select(.event == "text").text' "$work/events" | grep -o 'arithmetic .*' | tr '\n' ' ')" \
     "arithmetic $auto arithmetic f32 arithmetic $mixed "
 lines "/load $seeing" "${short[@]}" "/image $scene" 'What is this?' /redundancy '/set compute.matmul f32' '/regen' \

@@ -34,13 +34,13 @@ name                    model                                  began            
 DATE-first-words  $PWD/tests/goldens/llava-1.5  DATE  DATE  2      1         First words.
 (session)
 E
-same "ids" "$(results .id)" '"a" "b" "c" "a" 4 7 '
+same "ids of the results" "$(results .id)" '"a" "b" "c" "a" 4 7 '
 same "answers and errors" "$(results 'has("answer") != has("error")')" 'true true true true true true '
-same "which fail" "$(results 'has("error")')" 'false true false false true false '
-same "fields" "$(jq -c 'select(.id == "c") | [.question, (.ids | length), .visual_tokens, (.prefill_s >= 0), .stop]' "$work/out.jsonl")" \
+same "which results are errors" "$(results 'has("error")')" 'false true false false true false '
+same "fields of a result" "$(jq -c 'select(.id == "c") | [.question, (.ids | length), .visual_tokens, (.prefill_s >= 0), .stop]' "$work/out.jsonl")" \
     '["Compare.",4,50,true,"length"]'
-same "reference" "$(jq -r 'select(.reference).reference' "$work/out.jsonl")" 'A scene.'
-check_has "progress" 'select(.event == "progress" and .what == "answering") | "\(.step) of \(.steps)"' "6 of 6"
+same "reference of a result" "$(jq -r 'select(.reference).reference' "$work/out.jsonl")" 'A scene.'
+check_has "last progress" 'select(.event == "progress" and .what == "answering") | "\(.step) of \(.steps)"' "6 of 6"
 check "the answers are not shown" 'select(.event == "answer").ids | length' $'4\n4'
 check "the second turn of the conversation uses the cache" 'select(.event == "answer") | .computed_tokens < .prompt_tokens' $'false\ntrue'
 
@@ -64,11 +64,11 @@ session "resumed" $llava <<E
 > /ask --data $work/data.json --out $work/out.jsonl
 1 answered, 0 with errors, 5 already there (2 with errors: delete these lines to ask again): '$work/out.jsonl'; 1 reached sample.max_tokens
 E
-same "resumed" "$(stable "$work/out.jsonl")" "$(stable "$work/whole.jsonl")"
+same "results of a resumed run" "$(stable "$work/out.jsonl")" "$(stable "$work/whole.jsonl")"
 
 # Each line names its model state; answers of another state are not continued.
 lora=$llava/adapters/lora
-same "provenance" "$(jq -c '.provenance | [(.model | length), .adapter, .["sample.max_tokens"], .["prune.keep"]]' "$work/out.jsonl" | sort -u)" '[64,null,"4",null]'
+same "provenance of all results" "$(jq -c '.provenance | [(.model | length), .adapter, .["sample.max_tokens"], .["prune.keep"]]' "$work/out.jsonl" | sort -u)" '[64,null,"4",null]'
 cp "$work/out.jsonl" "$work/mine.jsonl"
 again=("/ask --data $work/data.json --out $work/mine.jsonl")
 session "what changes no answer" $llava <<E
@@ -145,7 +145,7 @@ for form in '%s\n' '%s'; do
     printf "$form" '{"id": 1, "question": "One?", "answer": "1"}' | tee "$work/kept" >"$work/trained.jsonl"
     for word in "" --again; do
         lines "${setup[@]}" "/ask --data $work/data.json --out $work/trained.jsonl $word"
-        check_has "a data set" 'select(.event == "error").message' "is not an output file of /ask"
+        check_has "a data set as output is refused" 'select(.event == "error").message' "is not an output file of /ask"
         cmp -s "$work/kept" "$work/trained.jsonl" || fail "a data set was changed: /ask $word"
     done
 done
@@ -233,10 +233,10 @@ check_has "the question is cut" 'select(.event == "error").message' "$(printf 'a
 mkdir "$work/elsewhere"
 jq -c '.[]' "$work/data.json" | sed '2s/.*/{broken/' >"$work/elsewhere/data.jsonl"
 lines "${setup[@]}" "/ask --data $work/elsewhere/data.jsonl --out $work/lines.jsonl --images $work"
-same "JSON lines" "$(jq -c 'select(.error | not) | del(.vision_s, .prefill_s, .decode_s)' "$work/lines.jsonl")" \
+same "results of JSON lines" "$(jq -c 'select(.error | not) | del(.vision_s, .prefill_s, .decode_s)' "$work/lines.jsonl")" \
     "$(stable "$work/whole.jsonl" | jq -c 'select(.error | not)')"
 check_has "JSON lines: summary" 'select(.event == "notice").text' "4 answered, 2 with errors"
-same "broken line" "$(jq -r 'select(.id == 1).error' "$work/lines.jsonl")" "line 2 of the data is not valid JSON"
+same "error of a broken line" "$(jq -r 'select(.id == 1).error' "$work/lines.jsonl")" "line 2 of the data is not valid JSON"
 
 # Files that are not answer files are not changed.
 cp "$work/data.json" "$work/mine.json"
@@ -262,7 +262,7 @@ error: /ask (put a text that begins with '--' in double quotes): --limit must be
 error: /ask (put a text that begins with '--' in double quotes): unknown option '--nothing': options are --data, --each, --out, --again, --images, --limit, --system, --job, --ranks, --sbatch, --submit
 E
 cmp "$work/mine.json" "$work/data.json" || fail "a file without answers is changed"
-same "notes" "$(cat "$work/notes")" "my notes"
+same "a foreign file is unchanged" "$(cat "$work/notes")" "my notes"
 
 # As a job: the same lines, with the shell's system message; truncated answers are computed again.
 jobs=("${setup[@]}" '/set job.nice 0')
@@ -349,7 +349,7 @@ number  id                     kind  score  answer                 reference    
 6       123456789012345678901  -     1      123456789012345678901  123456789012345678901  q
 7       7                      -     1      7                      7                      q
 E
-same "written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd' ')" "$ids"
+same "ids in the order written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd' ')" "$ids"
 same "ids of a mix" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
 printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a large id of a request is changed"
 

@@ -23,8 +23,8 @@ left out: 1 box outside the picture
 S
 lines "/load $root/demo/model" "/messages talk.json" "/boxes boxes.csv" "/boxes boxes.png" "/boxes boxes.txt" \
     "/set image.boxes pixels" "/boxes"
-same "saved" "$(cat boxes.csv)" $'label,kind,x,y,w,h\n"red circle","box",24,48,48,48\n"H","box",0,0,48,48'
-check "in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
+same "boxes in the saved CSV" "$(cat boxes.csv)" $'label,kind,x,y,w,h\n"red circle","box",24,48,48,48\n"H","box",0,0,48,48'
+check "a box in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
   "",
   "box",
   12,
@@ -32,7 +32,7 @@ check "in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
   2,
   2
 ]'
-check "files" 'select(.event == "written").what' $'csv\nfigure'
+check "kinds of files written" 'select(.event == "written").what' $'csv\nfigure'
 check_has "no such format" 'select(.event == "error").message' "boxes.txt"
 # A picture of 96 pixels becomes a figure of 320 points, two pixels per point.
 lines "/image boxes.png"
@@ -43,5 +43,5 @@ check "no box within the picture" 'select(.event == "error").message' "the last 
 Their numbers were read as pixels (pixels of the picture); image.boxes changes that"
 talk 'nothing'
 lines "/load $root/demo/model" "/messages talk.json" "/boxes"
-check "no box" 'select(.event == "error").message' "the last answer has no boxes"
+check "error without a box" 'select(.event == "error").message' "the last answer has no boxes"
 finish

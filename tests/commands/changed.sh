@@ -13,8 +13,8 @@ same "the CSV has all questions" "$(wc -l <"$work/all.csv")" 25
 mapfile -t shows < <(seq -f '/changed %g' "$count")
 lines "${compared[@]}" "${shows[@]}" "/changed $((count + 1))"
 same "every question" "$(jq -r 'select(.event=="changed") | [.id,.scores[0],.scores[1],.answers[0],.answers[1],.reference,.question] | @tsv' "$work/events")" "$table"
-check "numbers" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
-check "pictures" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
+check "number, count and titles of each change" 'select(.event=="changed") | "\(.number) \(.count) \(.titles[0])"' "$(for i in $(seq "$count"); do echo "$i $count off"; done)"
+check "pictures of each change" 'select(.event=="changed") | .pictures | map(test("world/pictures/00000[0-3].png$")) | all' "$(yes true | head -"$count")"
 check_has "past the last question" 'select(.event=="error").message' "no question $((count + 1)): the last is $count"
 
 # --worse lists the questions that B answers worse, in their order.
@@ -22,7 +22,7 @@ worse=$(jq -r 'select(.event=="changed" and .scores[1] < .scores[0]).id' "$work/
 better=$(jq -r 'select(.event=="changed" and .scores[1] > .scores[0]).id' "$work/events")
 mapfile -t shows < <(for i in $(seq "$(echo "$worse" | grep -c .)"); do echo "/changed --worse $i"; done)
 lines "${compared[@]}" "${shows[@]}"
-check "worse" 'select(.event=="changed") | .id' "$worse"
+check "samples that --worse lists" 'select(.event=="changed") | .id' "$worse"
 lines "${compared[@]}" "/changed --better"
 [ -n "$better" ] || check_has "none is better" 'select(.event=="error").message' "no question is answered better by B"
 

@@ -31,10 +31,10 @@ lines "/load $llava" "/image $scene" "What is this?" "$one" "/set train.lr 0.1" 
     "/set adapter $llava/adapters/lora" "$one" "$one" "/set adapter none" "$one" "/set sinks.tau 5" "$one"
 check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "measured once for each state" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 3
-same "states" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
+same "model states of the rows" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
 check_has "reports rows of other states" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
-same "--again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
+same "states after --again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 
 # A row may have the settings in the order of an older version.
 lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
@@ -257,7 +257,7 @@ error: '$work/lines.csv' gives more than 1000 curves, which cannot all be drawn:
 > /plot $work/texts.csv x y
 error: column 'x' has more than 10000 different texts, which cannot all be drawn: choose rows with --where COLUMN=VALUE
 E
-check "one curve" '[inputs, .] | map(select(.event=="text").text) | unique | length' 1
+check "the same curve in any order of rows" '[inputs, .] | map(select(.event=="text").text) | unique | length' 1
 lines "/plot $layers layer visual text --by run"
 check_has "columns and values" 'select(.event=="text").text' "visual (run b)   o text (run b)"
 session "intervals" <<E
@@ -274,7 +274,7 @@ error: --mean and --smooth exclude each other for a CSV file
 > /plot $layers run visual --interval text,none
 error: '$work/layers.csv' has no column 'none'; columns: run, layer, visual, visual std, text, text std, text but first, text but first std, provenance.model, provenance.state
 E
-same "a picture" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
+same "the figure is a PNG" "$(head -c 4 "$work/a.png" | tail -c 3)" PNG
 
 # A report: tables are rewritten, the rest stays.
 cat >"$work/r.md" <<'EOF'
@@ -298,7 +298,7 @@ session "reports" <<E
 (written: report $work/copy.md)
 2 tables written to '$work/copy.md'
 E
-same "the report" "$(cat "$work/r.md")" '# Title
+same "text of the report" "$(cat "$work/r.md")" '# Title
 before
 <!-- table keep.csv keep layer less layer=0|2 -->
 | keep | layer | less |
@@ -315,16 +315,16 @@ before
 | 2 |  | 12 |
 <!-- end -->
 after'
-same "the copy" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
+same "text of the copied report" "$(cat "$work/copy.md")" "$(cat "$work/r.md")"
 # Means over rows that differ in other columns, such as seeds, with Student's t intervals; and plots.
 printf 'method,set,seed,score\nfull,a,1,0.5\nfull,a,2,0.7\nfull,b,1,1\nnorms,a,1,0.25\nnorms,b,1,2\nnorms,b,2,4\nnorms,b,3,6\n' >"$work/seeds.csv"
 printf '<!-- table seeds.csv method set mean score -->\n<!-- end -->\n<!-- table seeds.csv method across set mean score -->\n<!-- end -->\n<!-- plot seeds.svg seeds.csv seed score --by method --mean -->\nold\n<!-- end -->\n<!-- plot "two words.svg" seeds.csv seed score -->\n<!-- end -->\nafter\n' >"$work/m.md"
 printf '<!-- table seeds.csv method mean -->\n<!-- end -->\n' >"$work/bad.md"
 printf '<!-- plot seeds.svg -->\n<!-- plot a.svg b -->\n<!-- end -->\n' >"$work/worse.md"
 lines "/report $work/m.md" "/report $work/bad.md" "/report $work/worse.md"
-check "wrong marks" 'select(.event == "error").message' "$work/bad.md: line 1: 'mean' needs a column
+check "errors of wrong marks" 'select(.event == "error").message' "$work/bad.md: line 1: 'mean' needs a column
 $work/worse.md: line 1: a line '<!-- end -->' is missing after the table"
-same "means" "$(sed 1d "$work/m.md")" '| method | set | score |
+same "table of means" "$(sed 1d "$work/m.md")" '| method | set | score |
 |---|---:|---:|
 | full | a | 0.6 (-0.6706 to 1.871) |
 | full | b | 1 |
@@ -351,7 +351,7 @@ printf 'text ![a](a.png) ![b](b.png) ![c](in/c.png) ![d](none.png)\n' >"$work/p.
 echo one >"$work/b.png" && echo two >"$work/elsewhere/b.png" && echo three >"$work/in/c.png"
 lines "/report $work/p.md $work/elsewhere/p.md"
 cmp "$work/a.png" "$work/elsewhere/a.png" || fail "the picture was not copied"
-same "pictures" "$(cd "$work/elsewhere" && ls | tr '\n' ' ')$(cat "$work/elsewhere/b.png")" "a.png b.png p.md two"
+same "pictures copied beside the report" "$(cd "$work/elsewhere" && ls | tr '\n' ' ')$(cat "$work/elsewhere/b.png")" "a.png b.png p.md two"
 printf 'a,b,c\n1,2,3\n' >"$work/abc.csv"
 printf '<!-- table abc.csv -->\n<!-- end -->\n' >"$work/all.md"
 lines "/report $work/all.md"

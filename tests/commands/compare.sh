@@ -10,14 +10,14 @@ prune='prune.score=contribution prune.layer=1 prune.keep=0.25'
 
 lines "/load $llava" "${short[@]}" "/image $scene" 'What is in the picture?' "/compare off | $prune" '/context' \
     '/regen' "/compare now | @fastv --steps Where is it?" '/set' '/turns' "/compare $prune | $prune"
-check "answers" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1] and length == 2' true
+check "the answers before and after /compare are equal" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1] and length == 2' true
 check "A is the answer" '[inputs, .] | (map(select(.event=="columns"))[0].texts[0]) == (map(select(.event=="answer"))[0].text)' true
 check "the answers diverge" '[inputs, .] | map(select(.event=="columns"))[0] | .texts[0] != .texts[1] and .common > 0' true
-check "titles" '[inputs, .] | map(select(.event=="columns"))[0].titles | join("; ")' "A: off; B: $prune"
+check "titles of the columns" '[inputs, .] | map(select(.event=="columns"))[0].titles | join("; ")' "A: off; B: $prune"
 # The distances equal the tensor hellinger.contribution of the goldens.
-check "distances" '[inputs, .] | map(select(.name=="compare.steps"))[0].rows | map(.[1]*1000|round|tostring) | join(" ")' \
+check "distances of the steps" '[inputs, .] | map(select(.name=="compare.steps"))[0].rows | map(.[1]*1000|round|tostring) | join(" ")' \
     '267 251 303 207 192 261 332 226'
-same "kept" "$(value compare 'visual tokens kept' 2)" "6 12 6 "
+same "visual tokens kept in each comparison" "$(value compare 'visual tokens kept' 2)" "6 12 6 "
 check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
     'sample.ignore_eos sample.max_tokens'
 check "the cache is as before" 'select(.event=="table" and .name=="context").rows[0][3] > 30' true
@@ -43,7 +43,7 @@ check "titles name presets" 'select(.event=="columns").titles | join("; ")' 'A: 
 
 # The two sides use the adapter that the model's folder keeps for these methods.
 lines '/load demo/model' "${short[@]}" "/image $scene" '/compare @ira | @norm-alignment Where is it?' '/set'
-check "titles" 'select(.event=="columns").titles | join("; ")' 'A: @ira; B: @norm-alignment'
+check "titles of two recipes" 'select(.event=="columns").titles | join("; ")' 'A: @ira; B: @norm-alignment'
 check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
     'sample.ignore_eos sample.max_tokens'
 
@@ -118,7 +118,7 @@ vlmsh --plain -f "$work/script" >"$work/out" 2>"$work/err"
 same "written again" "$?" 0
 grep -q 'A: off  *│ B: prune.score=contribution prune.layer=1' "$work/out" || fail "no columns: $(cat "$work/out")"
 grep -q '»' "$work/out" || fail "the divergence is not marked"
-same "csv" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
+same "header and length of the CSV of steps" "$(head -1 "$work/steps.csv") $(wc -l <"$work/steps.csv")" "step,hellinger,a,b,token_a,token_b 9"
 
 # A word that looks like a setting is taken as one; a quoted question may still begin with x=3.
 session "no question" $llava <<E
@@ -142,10 +142,10 @@ check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 score() { jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | sed -n "$1p"; }
 same "A's score" "$(value compare yesno 1 | awk '{printf "%.4f", $1}')" "$(score 1 | awk '{printf "%.4f", $1}')"
 same "B's score" "$(value compare yesno 2 | awk '{printf "%.4f", $1}')" "$(score 2 | awk '{printf "%.4f", $1}')"
-same "pairs" "$(value compare.distance pairs 1 | awk '{print $1}')" 6
+same "number of pairs" "$(value compare.distance pairs 1 | awk '{print $1}')" 6
 same "distance of the answers" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
 same "the same model" "$(value compare.distance 'difference B - A' 1 | awk '{print $2}')" 0
-same "questions" "$(wc -l <"$work/q.csv")" 7
+same "lines of the CSV of questions" "$(wc -l <"$work/q.csv")" 7
 
 # Distances of a question with and one without a picture: a mean near its deviation.
 printf '%s\n' '{"question": "Hi?", "answer": "yes"}' '{"image": "pictures/000000.png", "question": "Hi?", "answer": "yes"}' >"$work/world/mixed.jsonl"
@@ -155,7 +155,7 @@ check "an interval of distances begins at 0" 'select(.name=="compare.steps").row
 # A first question on one side only: its answers are scored after the other side's tokens, without a shared cache.
 lines "/load $work/tiny" '/set sample.max_tokens 4' \
     "/compare off | \"eval.first=What is there?\" --data $work/world/yesno.json --limit 6"
-same "all pairs" "$(value compare.distance pairs 1)" "6 "
+same "pairs with a first question on one side" "$(value compare.distance pairs 1)" "6 "
 same "other distances" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
 same "longer prompts" "$(value compare 'prompt tokens' 3 | awk '{print ($1 > 1)}')" 1
 same "the same visual tokens" "$(value compare 'norm of visual tokens, first layer' 3 | awk '{printf "%.4f", $1}')" 1.0000
@@ -166,7 +166,7 @@ lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 -
 check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "says that lower losses are better" '[inputs, .] | map(select(.event=="notice" and
     (.text | test("^lower .*is better")))) | length' 2
-same "all kept" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
+same "difference of losses if all tokens are kept, and if not" "$(value compare.distance 'difference B - A' 1 | awk '{print ($1*$1 < 1e-10), ($2*$2 > 1e-10 && $2*$2 < 1)}')" "1 1"
 
 # The metric decides which side is better: with a loss, the smaller one.
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --metric loss --csv $work/loss.csv"
@@ -186,7 +186,7 @@ first=$(jq -r 'select(.event=="table").rows[1][0]' "$work/events")
 lines "/results $first" "/results $((first + 1))"
 check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "shown again unchanged" "$(jq -c 'select(.event=="columns" or (.event=="table" and (.name=="compare" or .name=="compare.distance")))' "$work/events")" "$shown"
-check "every step" 'select(.event=="table" and .name=="compare.steps").rows | length' "$ids"
+check "a row for every step" 'select(.event=="table" and .name=="compare.steps").rows | length' "$ids"
 check "every question" 'select(.event=="table" and .name=="compare.questions").rows | map(.[1] | tonumber) | length' 3
 check_has "the compared settings" 'select(.event=="notice").text' "B: $prune"
 
@@ -225,7 +225,7 @@ lines '/job 1 resume' '/wait 1' '/job 1'
 check_has "changed pictures are named" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
 rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 lines '/job 1 resume' '/wait 1' '/results 1'
-check "resumed" '[inputs, .] | map(select(.event=="done").ok) | all' true
+check "all commands of a resumed run succeed" '[inputs, .] | map(select(.event=="done").ok) | all' true
 same "each sample once" "$(jq -r 'select(.done).done' "$state" | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 11 12 "
 numbers() { # the rows without times
     jq -c 'select(.event=="table" and (.name | test("^compare($|[.](distance|steps)$)"))).rows[] |
@@ -234,7 +234,7 @@ numbers() { # the rows without times
 resumed=$(numbers)
 lines "/load $work/tiny" '/set sample.max_tokens 60' "/compare $sides --data $work/world/odd.json --limit 12"
 same "equal to an uninterrupted run" "$resumed" "$(numbers)"
-same "skipped" "$(value compare 'samples skipped' 1)" "1 "
+same "samples skipped" "$(value compare 'samples skipped' 1)" "1 "
 
 # User presets are expanded; requests that a job cannot fulfil are refused before one starts.
 session "presets in a job" $work/tiny <<E
@@ -260,7 +260,7 @@ error: side B: prune.keep cannot increase (0.5 after 0.25): dropped tokens do no
 > /compare off | now --job --csv x --data $work/world/yesno.json
 error: --csv cannot be used with --job: run /results N --csv FILE when the job is done
 E
-check "written out" 'select(.event=="table").rows[] | select(.[0]=="B")[1]' 'prune.score=attention'
+check "settings of side B" 'select(.event=="table").rows[] | select(.[0]=="B")[1]' 'prune.score=attention'
 
 # A job reads the adapter that the settings name, which holds IRA's parameters.
 rm -f "$work"/vlmsh.db*

@@ -52,7 +52,7 @@ done
 
 # Raw ids have no layout.
 lines "/load $work/llava" "${long[@]}" '/raw 1 2 3' '/context'
-check "raw" "$context | [.[4], .[5]] | @csv" '160,0'
+check "the context after raw ids" "$context | [.[4], .[5]] | @csv" '160,0'
 check "raw: the answer fills the context" 'select(.event == "answer").ids | length' 157
 
 # A token limit reached before the end of the context is reported as such.
@@ -73,7 +73,7 @@ grep -q 'context limit' "$work/out" || fail "plain says nothing: $(cat "$work/ou
 lines "/load $work/llava" "${long[@]}" 'What is this?' "/save $work/again.vlmsh"
 ids=$(jq -c 'select(.event == "answer").ids' "$work/events")
 vlmsh --json -f "$work/again.vlmsh" >"$work/events"
-check "replayed" 'select(.event == "answer").ids | tojson' "$ids"
+check "ids of the replayed answer" 'select(.event == "answer").ids | tojson' "$ids"
 
 # A line far beyond the context is refused before all of it is tokenized, even if it is one word.
 for word in a 'a '; do

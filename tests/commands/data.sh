@@ -304,11 +304,11 @@ picture missing: 10 more (--out FILE.csv writes all of them)
 '$work/many.jsonl': 0 of 30 samples are usable for training; 30 picture files
 error: no sample of '$work/many.jsonl' is usable for training: 30 pictures are missing; --images DIR sets their base folder (now the folder of the data file)
 E
-same "CSV" "$(wc -l <"$work/all.csv") $(sed -n 31p "$work/all.csv" | cut -d, -f1-5)" '31 "picture missing","n""30,",30,"'"'$work/gone30.png': No such file or directory\""
+same "length and a line of the CSV" "$(wc -l <"$work/all.csv") $(sed -n 31p "$work/all.csv" | cut -d, -f1-5)" '31 "picture missing","n""30,",30,"'"'$work/gone30.png': No such file or directory\""
 same "written again" "$(grep -c . "$work/all.csv")" 31
 echo '{"question": "q"}' >"$work/none.jsonl"
 vlmsh $llava -c "/data check $work/none.jsonl" >"$work/out" 2>"$work/errors"
-same "status" "$?, $(grep -c 'no sample of .* is usable for training$' "$work/errors")" "1, 1"
+same "exit status and number of messages" "$?, $(grep -c 'no sample of .* is usable for training$' "$work/errors")" "1, 1"
 
 session "refused" $llava <<E
 > /data
@@ -342,7 +342,7 @@ for _ in $(seq 200); do
 done
 kill -INT $child
 wait $child
-same "stopped" $? 130
+same "exit status of a stopped check" $? 130
 check "nothing is shown after Ctrl-C" 'select(.event == "table").name' ""
 
 printf '%s\n' "/unload" "/data check $work/one.jsonl" | vlmsh $llava --json >"$work/events"
@@ -358,10 +358,10 @@ mix() { lines "/data mix $*"; }
 ids() { jq -r .id "$1" | sort | paste -sd' '; }
 whole=$(realpath "$work")
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1"
-check "table" 'select(.name == "data mix").rows[] | "\(.[1]) \(.[2])"' $'0.75 9\n0.25 3'
+check "shares and samples of the mix" 'select(.name == "data mix").rows[] | "\(.[1]) \(.[2])"' $'0.75 9\n0.25 3'
 same "no sample twice" "$(ids "$work/m.jsonl" | tr ' ' '\n' | sort -u | wc -l)" 12
 same "ids of all kinds" "$(ids "$work/m.jsonl" | grep -o '2/.*')" "2/#1 2/7 2/q"
-same "paths" "$(jq -r '.image // (.messages // [])[0].content[0].path // "none"' "$work/m.jsonl" | sort | uniq -c | awk '{print $1, $2}' | paste -sd' ')" \
+same "paths of the mixed pictures" "$(jq -r '.image // (.messages // [])[0].content[0].path // "none"' "$work/m.jsonl" | sort | uniq -c | awk '{print $1, $2}' | paste -sd' ')" \
     "10 $whole/lists/pictures/a.png 2 none"
 session "usable" $llava <<E
 > /data check $work/m.jsonl
@@ -375,7 +375,7 @@ all   12       12      12       10        440     20
 '$work/m.jsonl': 12 of 12 samples are usable for training; 1 picture file
 E
 mix "$work/repeated.jsonl" "$work/lists/lists.jsonl=1" "$work/a=b.json=1" --count 15 --kind list,talk
-same "repeats" "$(jq -r .id "$work/repeated.jsonl" | grep -c ^1) $(ids "$work/repeated.jsonl" | grep -o '2/.*')" \
+same "ids of repeated samples" "$(jq -r .id "$work/repeated.jsonl" | grep -c ^1) $(ids "$work/repeated.jsonl" | grep -o '2/.*')" \
     "8 2/#1 2/#1/2 2/#1/3 2/7 2/7/2 2/7/3 2/7/4"
 mix "$work/tenths.jsonl" "$work/lists/lists.jsonl=0.7" "$work/a=b.json=0.2" "$work/one.jsonl=0.1"
 check "all of the smallest file" 'select(.name == "data mix").rows[] | .[2]' $'7\n2\n1'
@@ -384,17 +384,17 @@ mix "$work/other.jsonl" "$work/lists/lists.jsonl=3" "$work/a=b.json=1" --seed 7
 cmp "$work/m.jsonl" "$work/again.jsonl" || fail "the same seed gives a different mix"
 ! cmp -s "$work/m.jsonl" "$work/other.jsonl" || fail "a different seed gives the same mix"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1"
-check_has "exists" 'select(.event == "error").message' "already exists"
+check_has "an existing file is refused" 'select(.event == "error").message' "already exists"
 mix "$work/m.jsonl" "$work/lists/lists.jsonl=1" --once
-check_has "--once" 'select(.event == "notice").text' "nothing to do"
+check_has "notice with --once" 'select(.event == "notice").text' "nothing to do"
 mix "$work/n.jsonl" "$work/lists/lists.jsonl=0"
-check_has "no share" 'select(.event == "error").message' "the share must be a number"
+check_has "error of a share of 0" 'select(.event == "error").message' "the share must be a number"
 mix "$work/n.jsonl" "$work/lists/lists.jsonl=1" --kind none
 check_has "no such kind" 'select(.event == "error").message' "has no sample of these kinds"
 mix "$work/n.jsonl" "$work/data.json"
 check_has "no file with a share" 'select(.event == "error").message' "is not FILE=SHARE"
 mix "$work/n.jsonl" "$work/data.json=1"
-check_has "broken" 'select(.event == "error").message' "is not valid JSON"
+check_has "error of invalid JSON" 'select(.event == "error").message' "is not valid JSON"
 [ ! -e "$work/n.jsonl" ] || fail "a refused mix leaves a file"
 
 
@@ -535,7 +535,7 @@ attached data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters): 64 x 48 
 session 'DATE-hi' written to '$work/uris.md'
 E
 check "no line holds a picture" 'select(tostring | length > 4000).event' ""
-same "answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.out" | sort | uniq -c | awk '{ print $1, $2 }')" "9 1"
+same "numbers of pictures in the answers" "$(jq -c 'select(.error == null).pictures | length' "$work/uris.out" | sort | uniq -c | awk '{ print $1, $2 }')" "9 1"
 same "the same picture" "$(jq -c 'select(.error == null).pictures[0]' "$work/uris.out" | sort -u | wc -l)" 1
 same "errors are short" "$(jq -c 'select(.error).error | length < 300' "$work/uris.out" | sort -u)" true
 [ "$(wc -c <"$work/uris.md")" -lt 4000 ] || fail "a transcript holds a whole data: URI"

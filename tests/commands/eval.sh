@@ -31,18 +31,18 @@ esac
 
 tiny "/eval show 1 --csv $work/a.csv" "/eval show --csv $work/a.csv" "/eval show 1 --wrong --csv $work/w.csv"
 check "written again" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
-same "csv" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
+same "header and length of the CSV" "$(head -1 "$work/a.csv") $(wc -l <"$work/a.csv")" \
     "number,id,kind,score,answer,reference,question 37"
 [ "$(wc -l <"$work/w.csv")" -le 37 ] || fail "--wrong shows correct answers"
 
 # The last evaluation is the one that ended last, in the shell or as a job, even if another shell asks for it.
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval $work/world/questions.json --limit 2 --here" \
     "/eval show" "/jobs" "/eval show --csv $work/here.csv" "/eval show 2" "/eval show"
-same "metrics" "$(value metric)" $'exact\nexact\nyesno\nexact'
+same "metric of each run" "$(value metric)" $'exact\nexact\nyesno\nexact'
 check "shown again unchanged" '[inputs, .] | map(select(.event=="table" and (.name=="evaluation" or .name=="answers")) |
     .rows) | .[0] == .[2] and .[1] == .[3] and .[0] == .[6]' true
 check "an evaluation in the shell is not a job" 'select(.event=="table" and .name=="jobs") | .rows | length' 2
-same "csv" "$(wc -l <"$work/here.csv")" 3
+same "lines of the CSV of --here" "$(wc -l <"$work/here.csv")" 3
 lines "/eval show"
 same "in another shell" "$(value metric)" exact
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show"
@@ -52,9 +52,9 @@ same "after the job" "$(value metric)" yesno
 tiny "/eval $work/world/questions.json --kind colour,shape --here" \
     "/eval $work/world/questions.json --limit 3 --metric loss --here" \
     "/eval $work/world/captions.json --metric cider --limit 2 --here"
-same "metrics" "$(value metric)" $'exact\nloss\ncider'
-same "limit" "$(value n | tail -2)" $'3\n2'
-same "kinds" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0]|startswith("score "))[0]' \
+same "metrics of the three runs" "$(value metric)" $'exact\nloss\ncider'
+same "samples under a limit" "$(value n | tail -2)" $'3\n2'
+same "kinds of scores" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0]|startswith("score "))[0]' \
     "$work/events" | head -2 | sort)" $'score colour\nscore shape'
 
 # The job uses the shell's adapter, with its scale.
@@ -70,7 +70,7 @@ done
 
 # --wrong does not work with a loss, whose best score is 0.
 tiny "/eval $work/world/captions.json --metric loss --limit 2" "/wait" "/eval show --wrong"
-check "refused" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
+check "--wrong fails with a loss" 'select(.event=="done").ok' $'true\ntrue\ntrue\nfalse'
 check_has "why --wrong is refused" 'select(.event=="error").message' "loss does not score"
 
 # Refusals, each before a job starts.
@@ -155,8 +155,8 @@ tiny "/job 7 resume" "/wait 7" "/job 7"
 check_has "changed pictures are named" 'select(.event=="table").rows[] | join(" ")' "have changed since the job started"
 rm -r "$work/world/pictures" && mv "$work/as_they_were" "$work/world/pictures"
 tiny "/job 7 resume" "/wait 7" "/eval show 7"
-same "resumed" "$(value n)" 11
-check_has "skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]' \
+same "samples of the resumed run" "$(value n)" 11
+check_has "samples skipped" 'select(.event=="table").rows[] | select(.[0]=="skipped")[1]' \
     '1 of 12 samples, the first: sample odd: '
 same "the state's lines" "$(jq -r 'keys - (keys - ["done", "end", "identity"]) | .[]' "$state" | sort | uniq -c | xargs)" \
     '13 done 1 end 1 identity'
@@ -167,7 +167,7 @@ same "equal to an uninterrupted run" "$(jq -c 'select(.event=="table").rows | ma
     "$(jq -c 'select(.event=="table").rows' "$work/events")"
 # Answers truncated by the end of the context are counted.
 tiny "/set sample.max_tokens 30" "/set ctx.max 100" "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show" "/eval $work/world/yesno.json --limit 3 --here"
-same "cut off" "$(value "cut off")" $'3 hit the context limit (ctx.max)\n3 hit the context limit (ctx.max)'
+same "samples cut off" "$(value "cut off")" $'3 hit the context limit (ctx.max)\n3 hit the context limit (ctx.max)'
 tiny "/set sample.max_tokens 1" "/eval $work/world/yesno.json --limit 3 --here" "/set eval.batch 1" "/eval $work/world/yesno.json --limit 3 --here" \
     "/compare off | prune.score=random --data $work/world/yesno.json --limit 3"
 same "ended by the setting" "$(value "cut off")" $'3 reached sample.max_tokens\n3 reached sample.max_tokens'
@@ -222,7 +222,7 @@ for line in "--plan $work/scores.plan $work/other" "--plan $work/none $work/othe
     tiny "/eval $line"
     jq -r 'select(.event=="error").message' "$work/events"
 done >"$work/refused"
-same "refused" "$(sed "s|$work|W|g" "$work/refused")" "row a: no setting 'prune.kep': did you mean 'prune.keep'?
+same "messages of refused rows" "$(sed "s|$work|W|g" "$work/refused")" "row a: no setting 'prune.kep': did you mean 'prune.keep'?
 cannot open 'W/none': No such file or directory
 give either --plan FILE or --sets DIR
 'W/world' holds other files: choose a new folder"

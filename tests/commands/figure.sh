@@ -70,7 +70,7 @@ END
 # A figure that cannot be drawn is refused before anything is measured.
 ask=("/load $llava" '/set sample.max_tokens 4' "/image $scene" 'What is this?')
 lines "${ask[@]}" "/norms --figure $work/n.jpg" "/plot $work/t.csv x y --figure $work/none" "/norms --png $work/old.png"
-check "endings" 'select(.event == "error").message' \
+check "errors of file name endings" 'select(.event == "error").message' \
     "cannot draw '$work/n.jpg': a figure's name must end in .png, .svg or .pdf
 cannot draw '$work/none': a figure's name must end in .png, .svg or .pdf"
 [ -s "$work/old.png" ] || fail "--png, the old name of --figure, writes nothing"
@@ -78,7 +78,7 @@ cannot draw '$work/none': a figure's name must end in .png, .svg or .pdf"
 # If one command writes several files, no word occurs twice in their names.
 lines "${ask[@]}" "/norms --figure $work/norms.svg --csv $work/norms.csv" "/sinks --figure $work/deep_sinks.pdf" \
     "/attention --layer all --figure $work/attention.png" "/contribution --figure $work/c.svg"
-same "names" "$(cd "$work" && ls norms* deep* attention* c.* c-* | tr '\n' ' ')" \
+same "names of the written figures" "$(cd "$work" && ls norms* deep* attention* c.* c-* | tr '\n' ' ')" \
     "attention-curves.png attention.png attention.rows.png c-contribution.svg c.svg deep_sinks.pdf deep_sinks.tokens.pdf norms.alignment.csv norms.alignment.svg norms.attention.csv norms.attention.svg norms.cosines.csv norms.cosines.svg norms.interface.csv norms.layers.csv norms.steps.csv norms.steps.svg norms.svg norms.theory.csv norms.turns.csv norms.turns.svg "
 lines "${ask[@]}" "/sinks --figure $work/deep_sinks.svg"
 for text in 'C (attention contribution)' 'phi (largest normalised value in the sink dimensions)' 'text tokens' 'visual tokens'; do
@@ -123,7 +123,7 @@ no font named '$work/none.ttf' is installed: figures use X; plot.font takes a na
 # Without any font, text is drawn in strokes, with one notice.
 printf '<?xml version="1.0"?>\n<!DOCTYPE fontconfig SYSTEM "fonts.dtd">\n<fontconfig></fontconfig>\n' >"$work/fonts.conf"
 FONTCONFIG_FILE=$work/fonts.conf lines "/plot $work/t.csv x y --figure $work/bare.png" "/plot $work/t.csv x y --figure $work/bare.pdf"
-check "no fonts" 'select(.event == "notice").text' "plot written to '$work/bare.png'
+check "notices without fonts" 'select(.event == "notice").text' "plot written to '$work/bare.png'
 this machine has no fonts: letters of PNG and PDF figures are plain strokes (Debian, Ubuntu: apt-get install fonts-dejavu-core)
 plot written to '$work/bare.pdf'"
 same "figures without fonts" "$(head -c 4 "$work/bare.png" | tail -c 3)$(head -c 4 "$work/bare.pdf")" PNG%PDF

@@ -8,15 +8,15 @@ lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
     "/dump logits $work/nowhere/x.safetensors"
 check "which lines fail" 'select(.event == "done").ok' "$(printf 'true\n%.0s' 1 2 3 4 5 6 7 8 9; printf 'false\n%.0s' 1 2 3 4 5 6)"
 check "forward leaves the conversation" 'select(.name == "context").rows[0][0]' 0
-same "tensors" "$(python3 - "$work/dump.safetensors" <<'P'
+same "tensors of the dump" "$(python3 - "$work/dump.safetensors" <<'P'
 import json, struct, sys
 data = open(sys.argv[1], "rb").read()
 header = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])
 print(sorted(k for k in header if k != "__metadata__"))
 P
 )" "['layer.0.in', 'logits']"
-same "raw twice" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3) | [.ids, .prompt_tokens]' "$work/events" | sort -u | wc -l)" 1
-check "raw prompt" 'select(.event == "answer" and (.ids | length) == 3).prompt_tokens' $'3\n3'
+same "equal answers to a raw prompt given twice" "$(jq -c 'select(.event == "answer" and (.ids | length) == 3) | [.ids, .prompt_tokens]' "$work/events" | sort -u | wc -l)" 1
+check "tokens of the raw prompt" 'select(.event == "answer" and (.ids | length) == 3).prompt_tokens' $'3\n3'
 check_has "unknown tap" 'select(.event == "error").message' "nonsense.tap"
 check_has "no such folder, reported at once" 'select(.event == "error").message' "nowhere/x.safetensors': No such file"
 

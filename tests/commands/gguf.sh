@@ -225,7 +225,7 @@ session "a text model as encoder" <<E
 > /load $work/see/m.gguf --mmproj $work/qwen2.gguf
 error: the encoder '$work/qwen2.gguf' does not belong to '$work/see/m.gguf': it is a language model
 E
-same "option" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
+same "pictures attached with --mmproj" "$(vlmsh "$work/see/m.gguf" --mmproj "$work/apart/eyes.gguf" -c "/image $scene" 2>&1 | grep -c attached)" 1
 
 # If several encoders fit, the most similar name wins; words that name a weight type (f16, q8) do not count.
 mkdir "$work/choice"
@@ -244,8 +244,8 @@ chose() { # FILE OTHERS
     check "with vision" 'select(.event == "notice").text | capture("(?<what>with vision|text only)").what' 'with vision'
 }
 unclear() { # FILES
-    check "unclear" 'select(.event == "done").ok' $'false\ntrue'
-    check_has "unclear" 'select(.event == "error").message' "--mmproj none for text only (found: $1)"
+    check "which of the unclear pairs loads" 'select(.event == "done").ok' $'false\ntrue'
+    check_has "message for an unclear encoder" 'select(.event == "error").message' "--mmproj none for text only (found: $1)"
 }
 chosen see-3b-q4_k_m.gguf mmproj-see-3b-f16.gguf mmproj-see-7b-f16.gguf mmproj-f16.gguf
 chose mmproj-see-3b-f16.gguf 'mmproj-f16.gguf, mmproj-see-7b-f16.gguf'
@@ -273,12 +273,12 @@ check_has "an encoder whose name belongs to no model" 'select(.event == "notice"
 $convert $llama "$work/split.gguf" --split 3 || fail "split: convert"
 answer $llama "$work/a.safetensors"
 answer "$work/split-00001-of-00003.gguf" "$work/b.safetensors"
-same_dump "split" "$work/a.safetensors" "$work/b.safetensors"
+same_dump "dump of split files" "$work/a.safetensors" "$work/b.safetensors"
 mv "$work/split-00003-of-00003.gguf" "$work/gone"
 cp "$work/llama-3.2.gguf" "$work/two.gguf"
 printf '\002' | dd of="$work/two.gguf" bs=1 seek=4 conv=notrunc status=none
 answer "$work/two.gguf" "$work/b.safetensors"
-same_dump "version 2" "$work/a.safetensors" "$work/b.safetensors"
+same_dump "dump of a file of version 2" "$work/a.safetensors" "$work/b.safetensors"
 
 # A folder's name opens the only model in it, even in the hub's cache, whose files are links to blobs without an
 # extension.
@@ -385,7 +385,7 @@ texts='<|python_tag|> (metadata), <|end_of_text|>, <|eom_id|>, <|eot_id|> (by te
 ends "control tokens" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types)"
 jq -r 'select(.event == "notice").text' "$work/events" | grep -q 'control token' && fail "a notice is given about correct types"
 ends "other types" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 561=1 567=4)"
-check_has "types" 'select(.event == "notice").text' "does not mark <|end_of_text|>, <|eot_id|> as a control token"
+check_has "notice about other token types" 'select(.event == "notice").text' "does not mark <|end_of_text|>, <|eot_id|> as a control token"
 ends "an ordinary token" "$texts" "${other[@]}" --set "tokenizer.ggml.token_type=$(types 567=1)"
 ends "a list" '<|python_tag|>, <|start_header_id|> (metadata), <|end_of_text|>, <|eom_id|>, <|eot_id|> (by text)' "${other[@]}" \
     --set 'tokenizer.ggml.eos_token_ids=[564, 568, 9999]'
@@ -539,10 +539,10 @@ for end in '/wait' $'/job OUT pause\n/wait\n/job OUT\n/job OUT resume\n/wait'; d
 done
 cd "$OLDPWD" || exit 1
 cp "$work/pair/parts/events" "$work/events"
-check "paused" '[select(.event == "table").rows[] | select(.[0] == "state")[1]] | first // empty' paused
+check "state of the paused job" '[select(.event == "table").rows[] | select(.[0] == "state")[1]] | first // empty' paused
 check "model of the job" '[select(.event == "table").rows[] | select(.[0] == "model")[1]] | first // empty' "$pair"
 cmp "$work/pair/whole/adapter_model.safetensors" "$work/pair/parts/adapter_model.safetensors" || fail "resumed: the adapter differs"
-same "base" "$(jq -r .base_model_name_or_path "$work/pair/parts/adapter_config.json")" "$pair"
+same "base model in the adapter's config" "$(jq -r .base_model_name_or_path "$work/pair/parts/adapter_config.json")" "$pair"
 lines "/load $pair" "/adapter load $work/pair/parts" "/load $model" "/adapter load $work/pair/parts"
 check "an adapter of a pair" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue'
 

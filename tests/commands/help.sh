@@ -4,19 +4,19 @@
 
 lines '/help' '/help load' '/help /load' '/help exit' '/help sample.top_p' '/help lines' '/help taps' '/help templates' '/? quit'
 check "no errors" 'select(.event == "error").message' ""
-check_has "groups" 'select(.name == "groups").rows[][1]' "/tokenize"
+check_has "/help names /tokenize" 'select(.name == "groups").rows[][1]' "/tokenize"
 check_has "a command" 'select(.event == "text").text' "/load MODEL"
 check_has "an alias" 'select(.event == "text").text' "/quit"
 check_has "a setting" 'select(.event == "text").text' "sample.top_p = 1"
-check_has "layouts" 'select(.event == "text").text' "vicuna"
-check_has "taps" 'select(.name == "taps").rows[][0]' "layer.K.in"
+check_has "/help names the layouts" 'select(.event == "text").text' "vicuna"
+check_has "/help lists the taps" 'select(.name == "taps").rows[][0]' "layer.K.in"
 
 # Every command is in one group, and a group lists its own.
 lines '/help' '/help commands' '/help conversation'
 groups=$(jq -r 'select(.name == "groups").rows[][1] | split(" ")[]' "$work/events")
 same "the groups have all commands" "$groups" "$(jq -rs 'map(select(.name == "commands"))[0].rows[][0]' "$work/events")"
 check_has "a group" 'select(.name == "commands").rows[][0]' "/image"
-check "groups" 'select(.name == "groups").rows | map(.[0]) | .[:8] | join(" ")' \
+check "the first eight groups" 'select(.name == "groups").rows | map(.[0]) | .[:8] | join(" ")' \
     "model conversation settings sessions training inspection measuring interface"
 
 # If a group has a command's name, help shows the command, then the group.
@@ -26,7 +26,7 @@ check "groups of these names" 'select(.name == "commands").rows | map(.[0]) | jo
 
 # Help on one form of a command shows its part of the details, or all of them.
 lines '/help train plan' '/help adapter merge'
-check_has "a form" 'select(.event == "text").text' "plan [DATA]  counts"
+check_has "help on one form of a command" 'select(.event == "text").text' "plan [DATA]  counts"
 check "other forms are left out" 'select(.event == "text").text | contains("/job N resume")' $'false\nfalse'
 check_has "named by the usage" 'select(.event == "text").text' "/adapter load"
 lines '/help train nothing' '/help sample.top_p x'
@@ -66,11 +66,11 @@ lines '/help train.method' '/help train.lora.rank'
 check_has "weights that LoRA trains" 'select(.event == "text").text' "lora, qv, mlp, layernorm (each with the projector, embedding and head trained in full)"
 check_has "LoRA alone" 'select(.event == "text").text' '"lora:*" trains LoRA only'
 lines '/help metrics'
-check "metrics" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
+check "metrics that /help lists" 'select(.event == "table") | .rows | map(.[0]) | join(" ")' \
     "exact contains yesno letter loglik cider loss vqa pope-llava pope-lmms-eval mme-lmms-eval yesno-vlmevalkit vqa-official vqa-evalai vqa-lmms-eval vqa-vlmevalkit mcq-vlmevalkit mmmu-vlmevalkit mcq-exact seed-lmms-eval ai2d-lmms-eval scienceqa-llava scienceqa-lmms-eval mmstar-lmms-eval mmbench-lmms-eval mmmu-lmms-eval ocrbench-lmms-eval ocrbench-vlmevalkit cider-vlmevalkit chair relaxed anls gqa-lmms-eval gqa-vlmevalkit gqa-llava realworldqa-lmms-eval mmmu-pro mmmu-cot-vlmevalkit blink-lmms-eval cvbench-lmms-eval muirbench-lmms-eval mmerealworld-lmms-eval mmerealworld-vlmevalkit embspatial-vlmevalkit mvbench-lmms-eval blind-lmms-eval blind-vlmevalkit biased-lmms-eval box-lmms-eval box-vlmevalkit mmvet cvbench-official box-llava box-internvl box-qwen-vl relaxed-swapped"
 # The names with underscores, which train.score used to have, still work.
 lines '/set train.score pope-llava' '/set train.score pope_lmms_eval'
-check "train.score" 'select(.event == "setting").value' $'pope-llava\npope-lmms-eval'
+check "old and new name of a metric" 'select(.event == "setting").value' $'pope-llava\npope-lmms-eval'
 for name in quit exit bye q; do
     lines "/$name" '/version'
     check "/$name" '.event' done

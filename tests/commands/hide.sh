@@ -45,7 +45,7 @@ error: there is no position 500: the sequence has positions 0 to 165
 > /set hide.tokens 20%-50%
 error: hide.tokens takes positions such as 78,91-94, not shares: 20%-50%
 E
-check "answers" 'select(.event == "answer").text | ltrimstr(" ")' 'a yellow circle and a red star
+check "texts of the answers" 'select(.event == "answer").text | ltrimstr(" ")' 'a yellow circle and a red star
 a red star
 a yellow circle and a red star'
 grep -q '^/set hide.tokens 4$' s.vlmsh || fail "the script does not hide the tokens"

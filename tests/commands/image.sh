@@ -31,7 +31,7 @@ check "golden answer" 'select(.event == "answer").ids | tostring' "$(jq -c .forw
 check "visual tokens" 'select(.event == "answer") | .visual_tokens, .prompt_tokens' \
     "$(jq '.chat[] | select(.name == "single") | .image_tokens, (.input_ids | length)' build/${llava#tests/}/golden.json)"
 check "the message of the picture" 'select(.name == "images").rows[0][4]' "message 0"
-check "context" 'select(.name == "context").rows[0][1]' 25
+check "visual tokens in /context" 'select(.name == "context").rows[0][1]' 25
 
 # A prompt beyond the context does not give a negative number of free tokens.
 session "too much" $llava <<E
@@ -166,7 +166,7 @@ kill -INT $!
 wait $! || true
 same "stopped at once" $((($(date +%s%N) - began) / 1000000 < 3500)) 1
 clipboard A=b "$work/bin"
-check_has "no desktop" 'select(.event == "error").message' "neither WAYLAND_DISPLAY nor DISPLAY is set"
+check_has "error without a desktop" 'select(.event == "error").message' "neither WAYLAND_DISPLAY nor DISPLAY is set"
 
 head -c 200 $scene >"$work/cut.png"
 printf 'RIFF\0\0\0\0WEBPVP8 ' >"$work/x.webp"

@@ -156,9 +156,9 @@ error: --csv needs FILE
 > /plot 1 loss --dance
 error: unknown option '--dance': options are --figure, --title, --y, --smooth, --mean, --log, --points, --csv, --by, --where, --interval
 E
-same "csv" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
+same "length and lines of the CSV" "$(wc -l <"$work/c.csv") $(sed -n '2p;7p' "$work/c.csv" | tr '\n' ' ')" \
     '41 1,"norm.0.mean",0,0 1,"norm.0.mean",5, '
-same "png" "$(head -c 4 "$work/p.png" | tail -c 3)" PNG
+same "the plot is a PNG" "$(head -c 4 "$work/p.png" | tail -c 3)" PNG
 session "without series" <<E
 > /plot 1 --figure $work/loss.svg
 (written: figure $work/loss.svg)
@@ -193,7 +193,7 @@ plot written to '$work/loss.svg'
 * loss
 E
 grep -q '<svg' "$work/loss.svg" || fail "the figure is missing if no series is named"
-same "all series" "$(cut -d, -f2 "$work/all.csv" | sort -u | wc -l)" "$(($(cut -d, -f2 "$work/c.csv" | sort -u | wc -l) + 1))"
+same "number of series in the CSV of all" "$(cut -d, -f2 "$work/all.csv" | sort -u | wc -l)" "$(($(cut -d, -f2 "$work/c.csv" | sort -u | wc -l) + 1))"
 session "empty arguments" <<E
 > /train data.json ""
 error: argument 2 of /train is empty: it must be a file, folder or value
@@ -201,7 +201,7 @@ error: argument 2 of /train is empty: it must be a file, folder or value
 error: argument 2 of /calibrate is empty: it must be a file, folder or value
 E
 lines "/plot 1 loss --smooth 3 --csv $work/s.csv"
-same "smoothed" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
+same "a smoothed value" "$(sed -n 3p "$work/s.csv")" '1,"loss",1,2.44444444'
 
 # A job's process outlives the shell and reports why it failed.
 lines "/job 2 resume"
@@ -233,7 +233,7 @@ same "a failed job fails the script" $? 1
 grep -q 'script:2: job 2 (unheard) failed' "$work/errors" || fail "the script says: $(cat "$work/errors")"
 same "vlmsh job run" "$("$VLMSH" job run 2 --db "$work/vlmsh.db" 2>&1 | tail -1)" \
     "vlmsh job: this vlmsh has no job kind 'unheard'"
-same "no such job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
+same "message for an unknown job" "$("$VLMSH" job run 77 --db "$work/vlmsh.db" 2>&1)" \
     "vlmsh job: no job 77 (/jobs lists them)"
 "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  1  unheard  done' || fail "vlmsh job list fails"
 
@@ -249,7 +249,7 @@ if grep -q 'is paused' "$work/errors"; then
     vlmsh -c "/job 4 resume" -c /wait 2>"$work/errors" || fail "resumed: $(cat "$work/errors")"
 fi
 lines "/job 4"
-check "evaluated" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
+check "scores of the evaluation" 'select(.event=="table") | .rows | map({(.[0]):.[1]}) | add |
     "\(.kind) \(.state) \(.n)"' "evaluate done 40"
 
 # Pause requests in the middle of a step do not interrupt it; a cancellation does.
@@ -283,7 +283,7 @@ while kill -0 $! 2>/dev/null && ! "$VLMSH" job list --db "$work/vlmsh.db" | grep
 done
 kill -INT $!
 wait $!
-same "interrupted" $? 130
+same "exit status of an interrupted job" $? 130
 same "the last line" "$(tail -1 "$work/out")" "job 6 is paused"
 
 # If the model's file is truncated while a job uses it, the row shows the process's last message.

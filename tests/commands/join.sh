@@ -111,7 +111,7 @@ grep -q '^projector' "$work/out" || fail "--dry: $(cat "$work/out")"
 
 # --- one linear layer ------------------------------------------------------------------------------------------
 join $goldens/llava-1.5 $goldens/qwen2 "$work/linear" --linear
-same "one layer" "$(grep -ao 'multi_modal_projector\.[a-z_0-9]*' "$work/linear/model.safetensors" | sort -u)" multi_modal_projector.linear
+same "tensors of a projector of one layer" "$(grep -ao 'multi_modal_projector\.[a-z_0-9]*' "$work/linear/model.safetensors" | sort -u)" multi_modal_projector.linear
 vlmsh "$work/linear" -c '/set sample.max_tokens 2' -c '/image demo/pictures/scene-1.png' -c 'What is it?' >"$work/out" 2>&1 ||
     fail "linear: $(tail -1 "$work/out")"
 

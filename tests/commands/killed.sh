@@ -74,11 +74,11 @@ same "state and steps at the end" "$(told 2 state) $(told 2 steps)" "done 150/15
 
 [ $failed = 0 ] || finish # skip the slow checks
 (cd "$work/straight" && find . -type f | sort) >"$work/files"
-same "files" "$(cd "$work/killed" && find . -type f | sort)" "$(cat "$work/files")"
+same "files after the kill" "$(cd "$work/killed" && find . -type f | sort)" "$(cat "$work/files")"
 while read -r file; do
     cmp "$work/straight/$file" "$work/killed/$file" || fail "$file differs"
 done <<<"$(grep -v training.json "$work/files")"
-same "checkpoints" "$(ls -d "$work"/killed/checkpoint-* | wc -l)" 2
+same "number of checkpoints" "$(ls -d "$work"/killed/checkpoint-* | wc -l)" 2
 for id in 1 2; do
     vlmsh -c "/plot $id loss lr grad_norm validation_loss grad_* --csv $work/$id.csv" >"$work/out" 2>&1 ||
         fail "curves: $(cat "$work/out")"

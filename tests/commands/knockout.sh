@@ -12,7 +12,7 @@ lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/00000
     "/knockout picture > answer --data $world/questions.json --limit 3 --given" \
     "/knockout object star > answer --data $world/questions.json --limit 2 --objects $world/objects.jsonl"
 check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
-same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
+same "tables of a measurement" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "knockout knockout.data knockout.samples knockout.std knockout.tokens knockout.windows knockout.windows.std "
 check "a map of layers by heads" 'select(.event == "heatmap") | [.name, .rows, .cols, (.values | map(select(. != null)) | length)]' \
     '["knockout.heads",8,6,24]'
@@ -20,7 +20,7 @@ same "an answer needs its picture" "$(jq -r 'select(.event == "table" and .name 
     awk 'NR == 1 { print ($1 < -10) } NR == 2 { print ($1 < -1) } NR == 5 { print ($1 < -1) }')" $'1\n1\n1'
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
 [ -s "$work/k.png" ] || fail "no figure"
-same "windows" "$(cut -d, -f1 "$work/k-knockout.windows.csv" | tr '\n' ' ')" '"layer" "0" "1" "2" "3" "4" "5" "6" '
+same "layers in the CSV of windows" "$(cut -d, -f1 "$work/k-knockout.windows.csv" | tr '\n' ' ')" '"layer" "0" "1" "2" "3" "4" "5" "6" '
 
 # A script of the session has other names for the pictures, and still finds their objects.
 vlmsh demo/model --plain >/dev/null 2>&1 <<E

@@ -5,7 +5,7 @@ lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1
     'Where is the red circle?' "/lens --csv $work/l.csv --figure $work/l.png" \
     '/lens picture --word red --layer all' '/lens question,last --layer 7' '/lens --nearest --layer 2'
 check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..8})"
-same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort | uniq -c | awk '{ print $2 $1 }' | tr '\n' ' ')" \
+same "tables of a measurement" "$(jq -r 'select(.event == "table").name' "$work/events" | sort | uniq -c | awk '{ print $2 $1 }' | tr '\n' ' ')" \
     "lens2 lens.picture3 lens.words2 "
 same "the last layer says the answer" "$(jq -r 'select(.event == "table" and .name == "lens.words") | .rows[] | select(.[0] | startswith("7.")) | .[0], .[4]' "$work/events" | sed -n 1,2p | tr '\n' ' ')" "7.159 middle 1 "
 same "a map of each layer, with words" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, (.words | length)]' "$work/events" | tr '\n' ' ')" \

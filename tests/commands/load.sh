@@ -66,7 +66,7 @@ mkdir -p "$snapshot" "$work/hub/models--org--tiny/refs"
 printf abc >"$work/hub/models--org--tiny/refs/main"
 cp -rL $llama/. "$snapshot"
 HF_HUB_CACHE=$work/hub lines '/load org/tiny' '/load org/other'
-check "hub cache" 'select(.event == "done").ok' $'true\nfalse'
+check "which names of the hub cache open" 'select(.event == "done").ok' $'true\nfalse'
 check_has "the searched cache is named" 'select(.event == "error").message' "$work/hub"
 
 # Errors inside a file name the file.
@@ -187,7 +187,7 @@ row() { check "$1" "select(.name == \"model\").rows[] | select(.[0] == \"$1\")[1
 for folder in tests/goldens/qwen2.5-vl $llama; do
     without $folder chat_template.{json,jinja}
     lines "/load $work/cut" /info
-    check_has "no template" 'select(.event == "notice").text' "the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): the model gets the bare text"
+    check_has "notice without a chat template" 'select(.event == "notice").text' "the folder has no chat template (chat_template.jinja, chat_template.json, or in tokenizer_config.json): the model gets the bare text"
     row "chat template" "none; bare text"
 done
 without $llava chat_template.{json,jinja}

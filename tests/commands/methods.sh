@@ -11,9 +11,9 @@ demo=$PWD/demo/model
 lines '/load demo/model' '/set ira.on on' '/toggle norm.align' '/toggle prune.score off contribution' \
     '/toggle ffn.approx off hadamard' '/toggle ira.on' '/image demo/pictures/scene-1.png' 'What is in the picture?'
 check "which lines fail" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true false true true true true true true'
-same "the adapter" "$(setting adapter)" "$demo/methods/adapter "
+same "the adapter that /toggle sets" "$(setting adapter)" "$demo/methods/adapter "
 same "the calibration" "$(setting ffn.calibration)" "$demo/methods/ffn.safetensors "
-check_has "an answer" 'select(.event=="answer").text' 'green'
+check_has "the answer names the colour" 'select(.event=="answer").text' 'green'
 
 # With the methods off again, the bits equal those of the bare model.
 dump() { jq -r 'select(.event=="answer").ids | tostring' "$work/events" | tail -1; }
@@ -37,7 +37,7 @@ check "refuses a file of another model" '[inputs, .] | map(select(.event=="done"
 
 # The demo model's alignment aligns: visual tokens have about the norm of text embeddings.
 lines '/load demo/model' '/image demo/pictures/scene-1.png' /align 'What is in the picture?' /norms
-check "aligned" 'select(.name=="norms.interface").rows[] | select(.[0]=="visual tokens, aligned")[3] | tonumber | . > 0.8 and . < 1.25' true
+check "norm of aligned visual tokens" 'select(.name=="norms.interface").rows[] | select(.[0]=="visual tokens, aligned")[3] | tonumber | . > 0.8 and . < 1.25' true
 
 # Recipes for training start with fresh parameters, and the result holds nothing from the folder.
 lines '/scenes 8 '"$work/world" '/load demo/model' /align '/preset load norm-alignment-1' '/set train.steps 1' \
@@ -50,6 +50,6 @@ check "no parameters of IRA" '[inputs, .] | map(select(.name=="adapter.tensors")
 mkdir "$work/made"
 vlmsh --json -f demo/methods.vlmsh -D WORK="$work/made" -D LESSONS=4 -D ASKED=2 -D STEPS=1 -D QUESTIONS=3 >"$work/events" ||
     fail "demo/methods.vlmsh: $(tail -3 "$work/events")"
-check "scores" '[inputs, .] | map(select(.event=="table" and .name=="evaluation")) | length' 8
+check "number of evaluations" '[inputs, .] | map(select(.event=="table" and .name=="evaluation")) | length' 8
 [ -s "$work/made/adapter/extra.safetensors" ] && [ -s "$work/made/ffn.safetensors" ] || fail "nothing is made"
 finish

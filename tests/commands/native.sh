@@ -12,15 +12,15 @@ done >"$work/data.jsonl"
 # A patch has 12 x 12 pixels, a visual token 2 x 2 patches.
 lines "/load $work/m" "/set sample.max_tokens 4" "/image $work/scene.png" "/image $work/wide.png" \
     "What?" "/set prune.score contribution" "/set norm.align on" "What then?" /attention
-check "two sizes" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'6\n14'
-check "two maps" 'select(.event=="heatmap") | "\(.rows)x\(.cols)"' $'2x3\n2x7'
+check "visual tokens of two sizes" 'select(.event=="notice").text | capture(", (?<n>[0-9]+) visual").n' $'6\n14'
+check "shapes of two maps" 'select(.event=="heatmap") | "\(.rows)x\(.cols)"' $'2x3\n2x7'
 check "no error" 'select(.event=="error").message' ""
 
 # image.max_tokens applies to a waiting picture and to the pictures of training.
 lines "/load $work/m" "/set image.max_tokens 4" "/image $work/wide.png" "/set image.max_tokens 0" \
     "/context" "/set image.max_tokens 4" "/context" "/data check $work/data.jsonl"
-check "waiting" 'select(.event=="table" and .name=="context") | .rows[0][2]' $'14\n4'
-check "of the data" 'select(.name=="data tokens").rows[] | select(.[1]=="visual") | .[-1]' 4
+check "visual tokens that wait" 'select(.event=="table" and .name=="context") | .rows[0][2]' $'14\n4'
+check "visual tokens of the data" 'select(.name=="data tokens").rows[] | select(.[1]=="visual") | .[-1]' 4
 lines "/load $work/m" "/set job.nice 0" "/set image.max_tokens 4" "/set train.steps 2" "/set train.ira on" \
     "/set train.method connector" "/train $work/data.jsonl $work/ira" /wait \
     "/set train.ira off" "/set train.method all" "/train $work/data.jsonl $work/all" /wait \

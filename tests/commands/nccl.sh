@@ -46,7 +46,7 @@ reported() { # ranks exit after their job's end
 }
 # One group per step, with every gradient.
 reported
-same "ranks" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 3 groups\nrank 1 of 2: 3 groups'
+same "groups of each rank, one per step" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 3 groups\nrank 1 of 2: 3 groups'
 same "both ranks sum equally often" "$(sed 's/^rank [01]//' "$work/report" | sort -u | wc -l)" 1
 grep -q ' 0 sums' "$work/report" && fail "no sums: $(cat "$work/report")"
 
@@ -55,7 +55,7 @@ rm "$work/report"
 train 2 "$work/shard" '/set train.method layernorm' '/set train.shard on' || fail "train.shard on: $(tail -1 "$work/out")"
 cmp "$work/gpus/checkpoint-3/state.safetensors" "$work/shard/checkpoint-3/state.safetensors" || fail "weights differ with train.shard on"
 reported
-same "groups" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nrank 1 of 2: 6 groups'
+same "groups of each rank with train.shard on" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nrank 1 of 2: 6 groups'
 grep -q ' 0 messages' "$work/report" && fail "no messages: $(cat "$work/report")"
 
 # An NCCL error ends the job with the rank and the reason; so does a missing GPU.

@@ -14,9 +14,9 @@ lines "/scenes 20 $work/world --seed 3 --objects 2 --kind lessons" \
     "/data check $work/world/lessons.json"
 same "which lines fail" "$(jq -r 'select(.event == "done").ok' "$work/events" | tr '\n' ' ')" \
     "true true false true true false false false false true true "
-same "files" "$(cd "$work/world" && echo *)" "lessons.json objects.jsonl pictures"
-same "objects" "$(jq -s 'map(.objects | length) | max' "$work/world/objects.jsonl")" 2
-same "progress" "$(jq -r 'select(.event == "progress" and .step == .steps).what' "$work/events" | sort -u | tr '\n' ' ')" \
+same "files of the world" "$(cd "$work/world" && echo *)" "lessons.json objects.jsonl pictures"
+same "most objects of a scene" "$(jq -s 'map(.objects | length) | max' "$work/world/objects.jsonl")" 2
+same "progress reported" "$(jq -r 'select(.event == "progress" and .step == .steps).what' "$work/events" | sort -u | tr '\n' ' ')" \
     "drawing loading writing "
 check "events name the folders" 'select(.event == "written") | "\(.what) \(.file)"' "data $work/world
 model $work/model"

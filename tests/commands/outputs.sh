@@ -19,7 +19,7 @@ echo mine >"$work/notes"
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --here --submit $work/answers.tsv" \
     "$eval --submit $work/answers.tsv" /wait "$eval --submit $work/notes"
 check_has "a foreign file" 'select(.event=="error").message' "add --force to replace it"
-same "kept" "$(cat "$work/notes")" mine
+same "the foreign file is unchanged" "$(cat "$work/notes")" mine
 lines "/load $llava" "/set sample.max_tokens 1" "$eval --submit $work/notes --force" /wait
 cmp -s "$work/notes" "$work/answers.tsv" || fail "a job with --force does not replace the file"
 

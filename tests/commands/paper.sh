@@ -9,7 +9,7 @@ mkdir "$work/sets" && printf '[{"question": "Is it?", "answer": "yes"}]' >"$work
 cp "$work/sets/pope.json" "$work/sets/own.json"
 
 lines "/paper" "/paper ira"
-check "papers" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
+check "papers that /paper lists" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
     "capa ira layernorm norm-alignment"
 check "tables of one" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
     "table2 table3 table4 table5 table6 figure3 figure7 figure4 figure5 figure1 figure8 figure6"
@@ -55,7 +55,7 @@ same "options that do nothing here" "$(jq -r 'select(.event=="notice").text' "$w
 lines "/paper capa figure3 --model $work/tiny --data $work/sets/own.json,$work/sets/pope.json --limit 2 --out $work/dry7 --dry"
 check_has "a second file" 'select(.event=="notice").text' "the second file of --data is not used by capa figure3"
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
-check "no sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
+check "error without the sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 
 # The forecast finds pictures that are not where the data says, and models that take none; it keeps the settings of jobs,
 # with which a plan may also be continued.
@@ -69,7 +69,7 @@ lines "/paper ira table3 --model $work/tiny --data $work/gone.json --sets $work/
     "/paper capa table1 --model tests/goldens/llama-3.2 --sets $work/gone --out $work/dry15 --dry" \
     "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --limit 2 --out $work/dry13 --dry" \
     "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --out $work/dry13 --dry"
-check "refused" 'select(.event=="error").message | sub(" \\(model.*"; "")' "$work/gone.json: cannot open '$work/no.jpg': No such file or directory
+check "error of a missing picture" 'select(.event=="error").message | sub(" \\(model.*"; "")' "$work/gone.json: cannot open '$work/no.jpg': No such file or directory
 set own has pictures, but the model is text-only
 '$work/dry13/ira-table3' has results of a different plan
 set own: cannot open '$work/gone/no.jpg': No such file or directory"
@@ -97,7 +97,7 @@ same "the plans of the readings" "$(cd "$work/dry11" && find . -name plan.vlmsh 
     "$(printf './%s/plan.vlmsh ' ira-figure5-dice ira-figure5 reading-{entropy,kl,layers,token-loss}/ira-figure5 | sed 's/ $//')"
 same "the reading's setting comes last" "$(grep -h -A1 '^/set ira.prior local$' "$work/dry11/reading-kl/ira-figure5/plan.vlmsh" | grep -c '^/set ira.prior local-printed$')" 2
 lines "/paper capa table1 --model $work/none --sets $work/sets --out $work/dry4 --dry"
-check_has "no model" 'select(.event=="error").message' "$work/none"
+check_has "error without the model" 'select(.event=="error").message' "$work/none"
 # One seed chooses each method's rate; the other two train at that rate, which the plan takes from the sweep's best run.
 lines "/paper layernorm tuned --model $work/tiny --sets $work/sets --data $work/sets/own.json,$work/sets/pope.json --out $work/dry9 --dry"
 same "five methods: three rates, then two seeds" "$(costs)" \
@@ -116,9 +116,9 @@ lines "$paper"
 check "the paper's table is computed" 'select(.event=="done").ok' true
 check "the paper's numbers of this model" '[inputs, .] | map(select(.event=="table" and .name=="paper.table").rows) | .[0][0][1]' 80.28
 check "rows, claims" '[inputs, .] | map(select(.event=="table" and (.name|startswith("paper."))).rows | length) | join(" ")' "13 6"
-check_has "verdict" 'select(.event=="notice").text' "capa table1: "
+check_has "notice of the verdict" 'select(.event=="notice").text' "capa table1: "
 table=$work/t/capa-table1
-same "files" "$(ls "$work/t" "$table" | grep . | paste -sd' ')" "$work/t: capa-table1 world \
+same "files of a finished paper" "$(ls "$work/t" "$table" | grep . | paste -sd' ')" "$work/t: capa-table1 world \
 $table: plan.vlmsh report.md scores scores.plan table.csv table.md table.tex"
 grep -q '^\*\*Verdict: .*A claim is shown if' "$table/report.md" || fail "the report lacks the rule"
 grep -q '^/eval --plan .*/scores.plan .*/scores$' "$table/report.md" || fail "the report lacks the plan"

@@ -20,7 +20,7 @@ answer=$(jq -r 'select(.event == "answer").text' "$work/events")
 echo '[{"image": "demo/pictures/scene-2.png", "conversations": [{"from": "human", "value": "<image>\nWhat is in the picture?"}, {"from": "gpt", "value": "'"$answer"'"}]}]' >"$work/b.json"
 lines '/load demo/model' '/set compute.matmul f32' '/set prune.score cls' '/set prune.layer input' \
     "/knockout picture > answer --window 8 --data $work/b.json --images . --given --csv $work/c.csv"
-same "run B" "$(awk -F, '/run B/ { printf "%.4f", $2 }' "$work/b-patch.csv")" "$(awk -F, '/"the answer"/ { printf "%.4f", $2 }' "$work/c-knockout.csv")"
+same "run B as /knockout computes it" "$(awk -F, '/run B/ { printf "%.4f", $2 }' "$work/b-patch.csv")" "$(awk -F, '/"the answer"/ { printf "%.4f", $2 }' "$work/c-knockout.csv")"
 
 session "refusals" demo/model <<E
 > /patch

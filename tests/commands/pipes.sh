@@ -155,7 +155,7 @@ except subprocess.TimeoutExpired:
     p.kill()
     raise
 P
-same "socket" "$(jq -r 'select(.name == "images").rows[0][5]' "$work/events")" "standard input"
+same "source of a picture read from a socket" "$(jq -r 'select(.name == "images").rows[0][5]' "$work/events")" "standard input"
 
 # interrupted NAME ARGUMENT...: Ctrl-C ends vlmsh with status 130 while it waits (after its line
 # "waits").

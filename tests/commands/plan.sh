@@ -16,15 +16,15 @@ lines "/set weights.dtype q4_k" "/set train.checkpointing on" \
     "/train plan --like llava-1.5-7b --rows 700 --method layernorm-simple" \
     "/set train.params lora:*:32" "/train plan --like llava-1.5-7b --rows 700"
 check "a 7B in 4 bits" "$memory"' | .["not counted: mapped weights"] | . > 4400 and . < 4600' $'true\ntrue'
-check "within 7 GB" "$memory"' | .all + .["not counted: mapped weights"] < 7000' $'true\ntrue'
+check "plans fit in 7 GB" "$memory"' | .all + .["not counted: mapped weights"] < 7000' $'true\ntrue'
 
 lines "/load $llava" "/set train.method layernorm-simple" "/train plan" "/train plan $work/data.jsonl" \
     "/train plan --all" "/train plan --rows 400"
 check "no error" 'select(.event=="error").message' ""
-check "norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' $'512\n512\n512'
+check "parameters trained by norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' $'512\n512\n512'
 check "the parts add up" "$memory"' | (.all - (del(.all, .["not counted: mapped weights"]) | add)) | fabs < 0.6' \
     $'true\ntrue\ntrue'
-check "all methods" 'select(.event=="table" and .name=="train methods") | .rows | length' 8
+check "number of methods planned" 'select(.event=="table" and .name=="train methods") | .rows | length' 8
 
 lines "/load $llava" "/adapter load $llava/adapters/lora" "/train plan --like tiny"
 check "a shape ignores the loaded adapter" 'select(.event=="error").message' ""
@@ -43,6 +43,6 @@ check "a method's parameters" 'select(.event=="table" and .name=="train plan") |
 
 lines "/train plan --like nothing" "/load $llava" "/train plan $work/none" "/train plan --dance" \
     "/train plan $work/data.jsonl --like tiny" "/train plan --method most"
-check "refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'
+check "which plans are refused" 'select(.event=="done").ok' $'false\ntrue\nfalse\nfalse\nfalse\nfalse'
 check "refusals show no table" 'select(.event=="table").name' ""
 finish

@@ -10,7 +10,7 @@ vlmsh --json -c "/pope $work/world/objects.jsonl $work/scenes --each 2 --picture
     -c "/pope $work/instances.json $work/coco" -c "/pope $work/instances.json $work/again --seed 42" \
     -c "/pope $work/instances.json $work/other --seed 7" >"$work/events"
 check "questions are written" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
-same "files" "$(jq -r 'select(.event=="written" and .what=="questions").file' "$work/events" | sort)" \
+same "files of questions written" "$(jq -r 'select(.event=="written" and .what=="questions").file' "$work/events" | sort)" \
     "$(ls "$work"/{scenes,coco,again,other}/pope_*.json | sort)"
 for world in scenes coco; do
     numbers=$(jq -r 'select(.event=="table" and .name=="pope") | .rows[0] | "\(.[2]) \(.[1])"' "$work/events" |
@@ -61,7 +61,7 @@ for annotations in "$work/coco.json" "$work/world/objects.jsonl"; do
     second captions "$annotations" "$work/said.jsonl"
     vlmsh demo/model --json -c "/eval $annotations --set chair --answers $work/said.jsonl --here" \
         -c "/eval show --csv $work/said.csv" >"$work/events"
-    check "scored" 'select(.event=="done").ok' $'true\ntrue'
+    check "both evaluations succeed" 'select(.event=="done").ok' $'true\ntrue'
     python3 - "$(second chair "$annotations" "$work/said.jsonl" "$work/said.csv")" \
         "$(number CHAIRi) $(number CHAIRs) $(number 'objects per caption')" "$(number n)" <<'END' || fail "CHAIR of $annotations"
 import sys

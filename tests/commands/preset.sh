@@ -13,22 +13,22 @@ check "lines that fail" '[inputs, .] | map(select(.event=="done").ok) | map(tost
     "$(printf 'true %.0s' {1..9})true $(printf 'false %.0s' {1..6})false"
 # The model's phases are not known: uses layers at 1/8, 3/8 and 5/8 of its 4, ties rounded to even.
 check_has "reports guessed layers" 'select(.event=="notice").text' "1/8, 3/8 and 5/8"
-check "transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
+check "layer of the transition" '[inputs, .] | map(select(.event=="setting" and .key=="prune.layer").value)[0]' 2
 lines "/load $llava" '/preset load capa-stages' '/set' # the model has 4 layers
 check_has "no room for three stages" 'select(.event=="error").message' "prune.layer cannot be '0,2,2'"
 check "no setting of the preset is applied" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 
 # Another process still has the preset.
 lines "/load $llava" '/preset load mine' '/preset list' '/preset delete mine' '/preset load mine'
-same "loaded" "$(setting prune.score)$(setting prune.layer)$(setting prune.keep)$(setting prune.seed)" \
+same "settings of a loaded preset" "$(setting prune.score)$(setting prune.layer)$(setting prune.keep)$(setting prune.seed)" \
     "attention 2 0.5 7 "
-check "listed" 'select(.event=="table" and .name=="presets").rows | map(.[0]) | map(select(.=="mine" or .=="capa")) | join(" ")' 'capa mine'
-check "deleted" '[inputs, .] | map(select(.event=="done").ok) | last' false
+check "presets listed" 'select(.event=="table" and .name=="presets").rows | map(.[0]) | map(select(.=="mine" or .=="capa")) | join(" ")' 'capa mine'
+check "a deleted preset cannot be loaded" '[inputs, .] | map(select(.event=="done").ok) | last' false
 
 # With an impossible value, no setting of the preset is applied.
 lines "/load $llava" '/set prune.layer 3' '/set prune.keep 0.5' '/preset save bad prune.*' \
     '/preset load baseline' '/reset all' '/preset load capa' '/set' '/preset load ira' '/set'
-check "refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
+check "which lines are refused" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true true true true true true false true false true'
 check_has "a calibration is missing" 'select(.event=="error").message' '/calibrate ffn DATA OUT'
 check "nothing is set" 'select(.event=="text").text' \
@@ -70,7 +70,7 @@ same "adapters and IRA" "$(setting adapter | awk '{print $3, $(NF-1)}') $(settin
 # either.
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
     '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
-check "plain again" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
+check "/set after the preset of all settings" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 same "no adapter for training" "$(setting adapter)" 'none '
 
 # Values that depend on each other are set in one step.
@@ -84,7 +84,7 @@ lines "/load $llava" '/set prune.keep 0.9' '/capa' '/get prune.*' '/get ffn.appr
 same "/capa sets the default" "$(setting prune.keep)" "0.9 0.25 0.25 "
 check_has "said without training" 'select(.event=="notice").text' 'norm.align is on without trained parameters'
 check_has "said without a calibration" 'select(.event=="notice").text' "preset 'capa-auto' loaded, but with ffn.approx=off"
-same "off again" "$(setting prune.score)" "contribution contribution off off "
+same "prune.score, on and off again" "$(setting prune.score)" "contribution contribution off off "
 same "/capa off keeps norm alignment, /baseline ends it" "$(setting norm.align)" "on on off off "
 check "IRA has no parameters" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' \
     'true true true true true true true true true false true true true false'
@@ -101,15 +101,15 @@ lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/i
     '/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25' '/later 6 norm.align=on' '/later 7 prune.keep=3' \
     'What is this?' '/get prune.keep' "/save $work/again.vlmsh" '/later 0 norm.align=on' '/later 3 norm.align' '/later 3 x=1' \
     '/baseline' '/regen'
-check "answers" '[inputs, .] | map(select(.event=="answer").ids) | .[0][0:4] == .[1][0:4] and .[0] != .[1]' true
+check "answers agree up to the change, then differ" '[inputs, .] | map(select(.event=="answer").ids) | .[0][0:4] == .[1][0:4] and .[0] != .[1]' true
 check "two changes are reported" '[inputs, .] | map(select(.event=="notice").text | select(test("the answer continues with"))) | length' 2
-check_has "refused" 'select(.event=="notice").text' 'not changed: prune.keep cannot be'
+check_has "notice of a refused change" 'select(.event=="notice").text' 'not changed: prune.keep cannot be'
 check "refused lines" '[inputs, .] | map(select(.event=="done").ok)[10:13] | map(tostring) | join(" ")' 'false false false'
 grep -q '^/later 4 prune.score=contribution prune.layer=0,2 prune.keep=0.5,0.25$' "$work/again.vlmsh" ||
     fail "in the script: $(grep later "$work/again.vlmsh")"
 answer=$(jq -c 'select(.event=="answer").ids' "$work/events" | head -1)
 vlmsh --json -f "$work/again.vlmsh" >"$work/events" || fail "the script fails"
-check "replayed" 'select(.event=="answer").ids | tostring' "$answer"
+check "ids of the replayed answer" 'select(.event=="answer").ids | tostring' "$answer"
 
 # Changes made in the middle of an answer apply to the whole regenerated answer.
 lines "/load $llava" '/set sample.max_tokens 10' '/set sample.ignore_eos on' "/image $scene" \

@@ -8,7 +8,7 @@ lines "${ask[@]}" "/norms --csv $work/n.csv --figure $work/n.png" /redundancy /s
     /contribution "/sinks --figure $work/s.png" /curvature '/sink-ratio --threshold 0.01' \
     '/dice --box 0,0,20,20' "/dice --mask $scene" /flops "/memory --csv $work/m.csv" /regen
 check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..19})"
-same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
+same "tables of the probes" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "attention attention.rows contribution curvature curvature.total dice flops flops.layers memory memory.layers norms.alignment norms.attention norms.cosines norms.interface norms.layers norms.steps norms.theory norms.turns redundancy similarity similarity.mean sink_ratio sink_ratio.total sinks sinks.tokens times "
 same "a map of each layer, and one of a head" "$(jq -c 'select(.event == "heatmap" and .name == "attention") | [.layer, .head, .token, .rows, .cols, (.values | length)]' "$work/events" | tr '\n' ' ')" \
     "[0,-1,-1,5,5,25] [1,-1,-1,5,5,25] [2,-1,-1,5,5,25] [3,-1,-1,5,5,25] [1,2,0,5,5,25] "
@@ -89,7 +89,7 @@ error: unexpected 'y' after NAME
 E
 same "the same tables" "$(cat "$work"/again-*.csv)" "$(cat "$work"/n-*.csv)"
 lines '/results 4'
-same "stored maps" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
+same "number of stored maps" "$(jq -c 'select(.event == "heatmap") | [.name, .layer, .rows]' "$work/events" | sort -u | wc -l)" 4
 
 # Pruned tokens are marked, in text too.
 out=$(vlmsh --plain $llava -c '/set sample.max_tokens 2' -c "/image $scene" -c 'What?' \
@@ -180,12 +180,12 @@ lines "${ask[@]}" "/norms off | \"with norm:\" norm.align=on $each --csv $work/b
     "/norms $each --csv $work/off.csv" '/set norm.align on' "/norms $each --csv $work/on.csv" '/set norm.align off' \
     "/attention off | norm.align=on --layer 1 --figure $work/pair.svg" "/redundancy off --model $llava,demo/model $each --csv $work/models.csv" \
     '/norms off | ' "/attention off | now --film $work/x.gif" '/norms x: prune.keep=2 | off'
-check "errors" 'select(.event == "error").message' "a condition is empty: write 'now' for the settings as they are
+check "errors of wrong conditions" 'select(.event == "error").message' "a condition is empty: write 'now' for the settings as they are
 --film shows one condition: give it without other settings
 row x: prune.keep cannot be '2': write numbers from 0 to 1 as 0.5,0.25"
 check "norm.align is unchanged" 'select(.event == "setting" and .key == "norm.align").value' $'off\non\noff'
 check "a map of each condition" 'select(.event == "heatmap") | .condition' $'off\nnorm.align=on'
-same "one scale" "$(grep -o '>[0-9.e+-]*</text>' "$work/pair.svg" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "2 2 "
+same "labels of one scale" "$(grep -o '>[0-9.e+-]*</text>' "$work/pair.svg" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "2 2 "
 for text in 'off: visual' 'with norm: visual' 'off: text'; do
     grep -qF ">$text</text>" "$work/both-norms.cosines.svg" || fail "no line '$text' in the figure"
 done
@@ -223,7 +223,7 @@ cmp "$work/again-norms.cosines.csv" "$work/both-norms.cosines.csv" || fail "a st
 lines "/load $llava" "/redundancy off | drawn: prune.score=random prune.seed={seed} prune.layer=1 --seeds 1,2 $each --csv $work/seeds.csv" \
     "/redundancy one: prune.score=random prune.seed=1 prune.layer=1 | two: prune.score=random prune.seed=2 prune.layer=1 $each --csv $work/apart.csv" \
     "/redundancy off --seeds 1,2" "/sinks drawn: prune.score=random prune.seed={seed} prune.layer=1 --seeds 1,2 $each"
-check "no {seed}" 'select(.event == "error").message' "seeds: no row contains {seed}"
+check "error without {seed}" 'select(.event == "error").message' "seeds: no row contains {seed}"
 check_has "a table without a mean" '[select(.event == "notice").text] | join(" ")' "sinks.tokens has no mean"
 python3 - "$work" <<'P' || fail "the means over seeds are wrong"
 import csv, sys

@@ -139,13 +139,13 @@ time.sleep(0.3)
 run.send_signal(signal.SIGINT)
 sys.exit(run.wait())
 P
-same "interrupted" "$?" 130
+same "exit status of an interrupted run" "$?" 130
 grep -q "cut.gguf' was written, but not compared: cancelled" "$work/out" || fail "interrupted: $(cat "$work/out")"
 vlmsh "$work/cut.gguf" -c /info >"$work/out" 2>&1 || fail "interrupted: $(tail -1 "$work/out")"
 
 # JSON events name both files.
 vlmsh tests/goldens/llava-1.5 --json -c "/quantize $work/both.gguf --type q8_0 --no-compare" >"$work/events"
-check "files" 'select(.event == "written") | "\(.what) \(.file)"' "encoder $work/mmproj-both.gguf
+check "files written" 'select(.event == "written") | "\(.what) \(.file)"' "encoder $work/mmproj-both.gguf
 model $work/both.gguf"
 
 # Without the comparison, the file is the same.
@@ -162,7 +162,7 @@ if (trap '' XFSZ && ulimit -f 300 && vlmsh quantize $llava "$work/full/m.gguf" -
 fi
 grep -q 'cannot write' "$work/out" || fail "full: $(cat "$work/out")"
 grep -q 'encoder' "$work/out" && fail "reports a file that was not kept: $(cat "$work/out")"
-same "full" "$(ls "$work/full")" ''
+same "nothing is left on a full disk" "$(ls "$work/full")" ''
 
 # Progress shows the time left once a part of the text has been read, and none at the end. (tests/core/base/pace.c
 # checks the times.)

@@ -61,8 +61,8 @@ same "computes on the GPUs" "$(jq -r .device "$shared"/*/order.json)" cuda
 # --- a job that waits, runs in two ranks, and is done --------------------------------------------
 
 lines '/job 1 submit' '/job 1' '/jobs'
-check_has "submitted" 'select(.event == "notice").text' "train was submitted as Slurm job 41"
-check "it waits" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 41: PENDING: Resources"
+check_has "notice of the submitted job" 'select(.event == "notice").text' "train was submitted as Slurm job 41"
+check "why job 41 waits" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 41: PENDING: Resources"
 lines '/job 1 submit'
 check_has "not submitted twice" 'select(.event == "error").message' "is already in the queue (Slurm job 41"
 sed -i '/cpus-per-task/d' "$queue/41.script"
@@ -83,7 +83,7 @@ begun() {
     fail "no checkpoint in $1: $(cat "$queue"/*.out)"
 }
 lines "${long[@]}" "/train $work/data.jsonl $work/b --submit"
-check_has "one process" 'select(.event == "notice").text' "job 2: train was submitted as Slurm job 42"
+check_has "notice of a job with one process" 'select(.event == "notice").text' "job 2: train was submitted as Slurm job 42"
 start 42
 begun "$work/b"
 vlmsh -c '/job 2 pause' -c '/wait 2' >"$work/out" 2>&1
@@ -98,7 +98,7 @@ over 43 PENDING
 sed -i 's/.*/PENDING|BeginTime/' "$queue/43.state"
 lines '/job 2'
 check_has "it will be restarted" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 43: PENDING: BeginTime"
-check "it waits" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "waiting"
+check "state of a job that waits" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "waiting"
 start 43
 for _ in $(seq 600); do
     vlmsh -c '/job 2' | grep -q '^state *running' && break
@@ -111,12 +111,12 @@ kill -9 "$(cat "$queue/43.pid")"
 over 43 NODE_FAIL 2>"$work/out"
 lines '/job 2'
 check_has "the queue's reason" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm ended its job 43: NODE_FAIL"
-check "interrupted" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "interrupted"
+check "state of a job that was killed" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "interrupted"
 lines '/job 2 resume'
 start 44
 for _ in $(seq 300); do vlmsh -c '/job 2' | grep -q '^state *running' && break; sleep 0.1; done
 lines '/job 2 cancel' '/job 2'
-check "cancelled" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "cancelled"
+check "state of a cancelled job" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "cancelled"
 wait "$(cat "$queue/44.pid")"
 lines '/job 2'
 check "cancelled after its process has ended" 'select(.name == "job") | .rows[] | select(.[0] == "state")[1]' "cancelled"
@@ -127,14 +127,14 @@ lines "${common[@]}" "/ask --data $work/data.jsonl --out $work/answers.jsonl --j
 start 45
 start 46
 lines '/wait 3' '/wait 4' '/eval show'
-check_has "answers" 'select(.event == "notice").text' "job 3 (ask) is done: 10 answered"
-check_has "scores" 'select(.event == "notice").text' "job 4 (evaluate) is done: loss"
+check_has "notice of the answers" 'select(.event == "notice").text' "job 3 (ask) is done: 10 answered"
+check_has "notice of the scores" 'select(.event == "notice").text' "job 4 (evaluate) is done: loss"
 over 45
 over 46
 touch "$queue/refuse"
 lines "${common[@]}" "/train $work/data.jsonl $work/c --submit" "/train $work/data.jsonl $work/c --sbatch" '/job 1 resume' "/train $work/data.jsonl $work/c --sbatch $work/none/c.sh"
-check_has "refused" 'select(.event == "error").message' "sbatch: sbatch: error: invalid partition"
-check_has "no file" 'select(.event == "error").message' "--sbatch needs a file"
+check_has "message of sbatch's refusal" 'select(.event == "error").message' "sbatch: sbatch: error: invalid partition"
+check_has "error without a file" 'select(.event == "error").message' "--sbatch needs a file"
 check_has "a missing folder" 'select(.event == "error").message' "cannot write '$work/none/c.sh'"
 lines '/jobs'
 check "a refused submission leaves no job" '[select(.name == "jobs").rows[][0]] | join(" ")' "4 3 2 1"
@@ -143,7 +143,7 @@ lines "${common[@]}" "/train $work/data.jsonl $work/c --submit" '/job 7'
 rm "$queue/47.state"
 sleep 2.1
 lines '/job 7'
-check_has "forgotten" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm ended its job 47: ENDED"
+check_has "why a forgotten job ended" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm ended its job 47: ENDED"
 lines '/job 7 cancel' '/job 7 delete' "/job 1 delete"
 [ -z "$(find "$shared" -path '*job-*' -name 'rank-0')" ] || fail "files remain in the shared folder: $(find "$shared")"
 finish

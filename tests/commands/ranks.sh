@@ -38,17 +38,17 @@ for n in $counts; do
     good $n "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers$n.jsonl --job"
     same "answers of $n ranks" "$(answers "$work/answers$n.jsonl")" "$(answers "$work/answers1.jsonl")"
 done
-same "answers" "$(wc -l <"$work/answers$most.jsonl")" 20
+same "number of answers" "$(wc -l <"$work/answers$most.jsonl")" 20
 sed '8,$d' "$work/answers1.jsonl" >"$work/answers.jsonl"
 good 3 "${sampled[@]}" "/ask --data $work/broken.jsonl --out $work/answers.jsonl --job"
 same "the resumed answers" "$(answers "$work/answers.jsonl")" "$(answers "$work/answers1.jsonl")"
 good 2 "${sampled[@]}" '/set sample.max_tokens 3' "/ask --data $work/broken.jsonl --out $work/answers.jsonl --again --job"
-same "--again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
+same "tokens of each answer with --again" "$(jq -c 'select(.ids).ids | length' "$work/answers.jsonl" | sort -u)" 3
 lines '/eval show' '/jobs'
-check "not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
+check "samples that were not scored" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1][0:7]' "2 of 20"
 # The calibration's table counts the samples that all ranks left out.
 lines "/job $work/sinks$most.safetensors" "/job $work/exact$most"
-check "left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[1]] | join(" ")' '2'
+check "samples that all ranks left out" '[select(.event=="table") | .rows[] | select(.[0]=="left out")[1]] | join(" ")' '2'
 check "samples of all ranks" 'select(.name=="ranks") | .rows | map(.[3] | tonumber) | add >= 13' $'true\ntrue'
 check_has "reports the waiting time" 'select(.event=="table") | .rows[] | select(.[0]=="waited for other ranks")[1]' "rank 1"
 
@@ -121,8 +121,8 @@ done
 
 lines "/load $llava" "/train $work/data.jsonl $work/none --ranks 0" "/train $work/data.jsonl $work/none --ranks" \
     "/eval $work/data.jsonl --here --ranks 2"
-check_has "no ranks" 'select(.event=="error").message' "job.ranks cannot be '0'"
-check_has "no number" 'select(.event=="error").message' "--ranks needs a number"
+check_has "error of zero ranks" 'select(.event=="error").message' "job.ranks cannot be '0'"
+check_has "error without a number of ranks" 'select(.event=="error").message' "--ranks needs a number"
 check_has "--ranks with --here" 'select(.event=="error").message' "leave out --ranks"
 (PATH=$work "$VLMSH" --db "$work/vlmsh.db" -c "/load $llava" -c "/train $work/data.jsonl $work/none --ranks 2") \
     >"$work/out" 2>&1 && fail "succeeds without mpirun"

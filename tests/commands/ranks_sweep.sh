@@ -37,7 +37,7 @@ run 2 "${sweep[@]}" "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad" |
 lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.ranks 2' \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none" '/set sweep.ranks 1' \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none"
-check_has "no groups" 'select(.event=="error").message' "does not divide job.ranks 3"
+check_has "error of groups that do not divide the ranks" 'select(.event=="error").message' "does not divide job.ranks 3"
 check_has "too many groups" 'select(.event=="error").message' "more than the 2 values"
 
 # A sweep that is cancelled after group 0 has trained its value ends only when the groups

@@ -42,7 +42,7 @@ for model in $qwen $moe; do
     near "$work/a.safetensors" "$work/b.safetensors" 1e-4 layer.1.in 2>/dev/null && fail "$name: q8_0 changes nothing"
 done
 lines "/load $work/qwen3.5.gguf" '/set train.method lora' '/train plan'
-check_has "no training" 'select(.event == "error").message' "different order than those of adapters"
+check_has "training is refused" 'select(.event == "error").message' "different order than those of adapters"
 
 # The check-up answers without reasoning, which its short answers would not get past.
 vlmsh checkup $qwen --only sees --quick --out "$work/page" >"$work/out" 2>&1

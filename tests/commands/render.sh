@@ -19,7 +19,7 @@ echo '[{"role": ]' >"$work/broken.json"
 lines "/render $work/t.jinja $work/m.json" "/render $work/t.jinja $work/m.json --no-generation bos_token=<s>" \
     "/render $work/t.jinja $work/m.json \"tools=[1, 2.0, null]\" bos_token=null"
 # Jinja2 3.1.6 gives these texts.
-check "texts" 'select(.event == "rendered").text' '<user>Hé "you"
+check "rendered texts" 'select(.event == "rendered").text' '<user>Hé "you"
 <assistant>No.
 <assistant>
 <s><user>Hé "you"
@@ -33,12 +33,12 @@ check "no line fails" 'select(.event == "done").ok' $'true\ntrue\ntrue'
 lines "/render $work/raise.jinja $work/m.json" "/render $work/unknown.jinja $work/m.json" \
     "/render $work/t.jinja $work/object.json" "/render $work/t.jinja $work/broken.json" \
     "/render $work/t.jinja" "/render $work/t.jinja $work/m.json --nope" "/render $work/none $work/m.json"
-check "refused" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check "which lines are refused" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 check_has "the template's message" 'select(.event == "error").message' "raise.jinja: line 1: Roles must alternate"
-check_has "a construct" 'select(.event == "error").message' "unknown.jinja: line 2: the statement 'include' is not known"
-check_has "no list" 'select(.event == "error").message' "object.json: not a list of messages"
-check_has "no JSON" 'select(.event == "error").message' "broken.json' is not valid JSON (near line 1)"
-check_has "no variable" 'select(.event == "error").message' "unknown option '--nope': options are --no-generation"
+check_has "error of an unknown construct" 'select(.event == "error").message' "unknown.jinja: line 2: the statement 'include' is not known"
+check_has "error of an object instead of a list" 'select(.event == "error").message' "object.json: not a list of messages"
+check_has "error of invalid JSON" 'select(.event == "error").message' "broken.json' is not valid JSON (near line 1)"
+check_has "error of an unknown option" 'select(.event == "error").message' "unknown option '--nope': options are --no-generation"
 
 # Templates of model folders with the conversations of the references.
 for folder in $llava $llama tests/goldens/qwen2 tests/goldens/llava-siglip-llama3; do

@@ -19,11 +19,11 @@ expect "missing" 1 "$work/none.vlmsh" vlmsh -f "$work/none.vlmsh"
 printf '/version\n/quit\n/lod\n' >"$work/quit.vlmsh"
 expect "quit" 0 "" vlmsh -f "$work/quit.vlmsh"
 expect "-c stops" 1 "unknown command '/nope'" vlmsh -c '/nope' -c '/version'
-same "-c stops" "$(cat "$work/out")" ""
+same "no output after -c has stopped" "$(cat "$work/out")" ""
 
 printf '/set chat.date ${DAY}\n/set sample.seed \\\n${SEED}\n/system """\nsay $${x}, not\n/quit\n"""\n/system\n' >"$work/v.vlmsh"
 SEED=5 vlmsh --json -D DAY=2 -D 'DAY=1 May "25"' -f "$work/v.vlmsh" >"$work/events" || fail "variables: exit status"
-check "variables" 'select(.event == "setting").value' $'1 May "25"\n5'
+check "values of variables" 'select(.event == "setting").value' $'1 May "25"\n5'
 check "text of many lines" 'select(.event == "text").text' $'say ${x}, not\n/quit'
 expect "unknown variable" 1 "$work/v.vlmsh:1: unknown variable 'DAY'" vlmsh -f "$work/v.vlmsh"
 

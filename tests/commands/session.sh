@@ -7,11 +7,11 @@ lines '/session'
 check_has "before the first message" 'select(.event == "text").text' "no session yet"
 lines "${setup[@]}" "/image $scene" 'What is this?' 'And "that"?' '/session rename first' '/session' '/session list'
 answers=$(jq -c 'select(.event == "answer").ids' "$work/events")
-check_has "current" 'select(.event == "text").text' "'first'"
-check_has "listed" 'select(.name == "sessions").rows[] | select(.[0] == "first") | "\(.[4]) turns"' "2 turns"
+check_has "name of the current session" 'select(.event == "text").text' "'first'"
+check_has "turns in the list of sessions" 'select(.name == "sessions").rows[] | select(.[0] == "first") | "\(.[4]) turns"' "2 turns"
 
 lines '/session resume first' '/context' '/regen'
-same "resumed" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(tail -1 <<<"$answers")"
+same "answer in the resumed session" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$(tail -1 <<<"$answers")"
 lines '/session resume first' '/session fork second' '/undo' '/undo' '/session list' '/session resume first' '/context'
 check "the original stays" 'select(.name == "context").rows[0][1]' '25'
 check_has "the copy is there" 'select(.name == "sessions").rows[][0]' second
@@ -27,7 +27,7 @@ grep -q '; 1 token in' "$work/one.md" && grep -q '^grey$' "$work/one.md" || fail
 lines '/session resume first' '/session new third' '/context' '/session delete second' '/session resume second' \
     '/session nothing' '/session rename' '/session resume nobody'
 check "new is empty" 'select(.name == "context").rows[0] | .[0] + .[1]' 0
-check "errors" 'select(.event == "done").ok' \
+check "which lines succeed" 'select(.event == "done").ok' \
     $'true\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse'
 lines '/session resume first' '/context'
 check "new did not clear the old one" 'select(.name == "context").rows[0][1]' 25

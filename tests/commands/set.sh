@@ -4,7 +4,7 @@
 lines '/set sample.top_k 7' '/set sample.top_k=8' '/set sample.top_k = 9' '/get sample.top_k' '/set sample.top_k' \
     '/set chat.date 26 Jul 2024' '/set sample.top_k 9' '/set' '/reset sample.top_k' '/get sample.top_*' \
     '/reset' '/get chat.date'
-check "values" 'select(.event == "setting") | .key + "=" + .value' \
+check "values of the settings" 'select(.event == "setting") | .key + "=" + .value' \
     'sample.top_k=7
 sample.top_k=8
 sample.top_k=9
@@ -23,20 +23,20 @@ check "no errors" 'select(.event == "error")' ""
 
 lines '/set sample.top_k -1' '/set sample.topk 3' '/set nonsense.key 3' '/set sample.temperature warm' \
     '/set chat.template nobody' '/get nope' '/reset nope' '/settings nope' '/get sample.top_k'
-check "refused" 'select(.event == "done").ok' \
+check "which lines are refused" 'select(.event == "done").ok' \
     $'false\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
-check_has "suggestion" 'select(.event == "error").message' "did you mean 'sample.top_k'?"
+check_has "suggestion for a mistyped key" 'select(.event == "error").message' "did you mean 'sample.top_k'?"
 check "the old value stays" 'select(.event == "setting").value' 0
 
 lines '/set sample 1' '/help prune'
-check "groups" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them"
+check "error of a group's name" 'select(.event == "error").message' "'sample' is a group of settings: /settings sample lists them"
 check "the rows of a group" 'select(.event == "table").rows | map(.[0] | startswith("prune.")) | all' true
 
 lines '/settings' '/settings sample' '/settings sample.'
 check "all have defaults and help" \
     'select(.event == "table").rows | all(.[1] == .[2] and (.[3] | length > 0) and (.[4] | endswith(".")))' \
     $'true\ntrue\ntrue'
-check "a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
+check "keys of a group" 'select(.event == "table") | [.rows[][0] | startswith("sample.")] | unique | tostring' \
     $'[false,true]\n[true]\n[true]'
 
 # Values that no model accepts are refused before a model is loaded, and nothing changes.
@@ -47,7 +47,7 @@ check "the default stays" 'select(.event == "setting").value' 0.25
 
 # A changed setting applies from the next answer on.
 lines "/load $llama" '/set sample.ignore_eos on' '/set sample.max_tokens 3' 'hi' '/set sample.max_tokens 5' '/regen'
-check "lengths" 'select(.event == "answer").ids | length' $'3\n5'
+check "lengths of two answers" 'select(.event == "answer").ids | length' $'3\n5'
 # Two dependent settings: until both are set, a notice names the missing one.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 1,2' '/set prune.keep 0.25,0.5' \
     '/set prune.keep 0.5,0.25' '/set prune.layer 1'

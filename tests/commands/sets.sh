@@ -16,16 +16,16 @@ value() {
 # POPE with the rules of three suites: prompt, length and rule are each suite's own.
 tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here" \
     "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
-check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
-same "metrics" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
-same "suites" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
+check "all lines succeed" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue'
+same "metric of each suite" "$(value metric | paste -sd' ')" "pope-llava pope-lmms-eval yesno-vlmevalkit"
+same "suite of each run" "$(value as | paste -sd' ')" "llava lmms-eval vlmevalkit"
 same "tokens: those of the set, or fewer if the setting says so" "$(value "answer tokens" | paste -sd' ')" "4 4 4"
 tokens=20 tiny "/eval $work/sets/MME.tsv --set mme --here --limit 1"
 same "tokens of the set" "$(value "answer tokens")" 16
 tiny "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here" \
     "/eval $work/sets/POPE.tsv --set pope --rule vlmevalkit --here --limit 2"
-same "set" "$(value set | paste -sd' ')" "pope pope pope"
-same "all rows" "$(value n | paste -sd' ')" "4 4 2"
+same "set of each run" "$(value set | paste -sd' ')" "pope pope pope"
+same "rows of each run" "$(value n | paste -sd' ')" "4 4 2"
 same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits" | wc -l) $(value "F1 over splits" | wc -l)" "1 1"
 tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here --limit 1"
 same "the former name of --rule" "$(value metric)" pope-llava
@@ -37,7 +37,7 @@ check "no line fails" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue
 check "the same scores in the shell and in the job" '[inputs, .] | map(select(.event=="table" and .name=="evaluation") |
     .rows | map(select(.[0]!="submission"))) | .[0] == .[1]' true
 check_has "/wait names the set" 'select(.event=="notice") | .text' "mme as lmms-eval: mme-lmms-eval"
-same "submission" "$(wc -l <"$work/mme.jsonl")" 8
+same "lines of the submission" "$(wc -l <"$work/mme.jsonl")" 8
 cmp -s "$work/mme.jsonl" "$work/here.jsonl" || fail "the submissions differ"
 same "ids of the submission" "$(jq -r '.question_id' "$work/mme.jsonl" | paste -sd' ')" "0 1 2 3 4 5 6 7"
 
@@ -62,7 +62,7 @@ for broken in '{"data": [{"question": "what' '{"data": {}}' '[1]' '{"data": [{"q
     tiny "/eval $work/broken/llava_textvqa_val_v051_ocr.jsonl --set textvqa --images $work/sets/img --here"
     check_has "$broken" 'select(.event=="error").message' "no question has a reference answer: '$work/broken/TextVQA_0.5.1_val.json'"
 done
-check_has "an entry" 'select(.event=="error").message' ', entry 0, needs "image_id", "question" and "answers"'
+check_has "error of an incomplete entry" 'select(.event=="error").message' ', entry 0, needs "image_id", "question" and "answers"'
 cp "$work/sets/sqa/llava_test_CQM-A.json" "$work/broken"
 mkdir "$work/broken/problems.json"
 tiny "/eval $work/broken/llava_test_CQM-A.json --set scienceqa --here"
@@ -70,7 +70,7 @@ check "not where all have answers" 'select(.event=="done").ok' $'true\ntrue'
 cp "$work"/sets/vqa/v2_OpenEnded_mscoco_val2014_questions.json "$work/broken"
 echo '{"annotation": []}' >"$work/broken/v2_mscoco_val2014_annotations.json"
 tiny "/eval $work/broken/v2_OpenEnded_mscoco_val2014_questions.json --set vqav2 --here"
-check_has "annotations" 'select(.event=="error").message' "v2_mscoco_val2014_annotations.json' has no list \"annotations\""
+check_has "error of missing annotations" 'select(.event=="error").message' "v2_mscoco_val2014_annotations.json' has no list \"annotations\""
 
 # The suites' formats are read.
 i="--images $work/sets/img --here --limit 2"
@@ -84,18 +84,18 @@ tiny "/eval $work/sets/pope/coco_pope_random.json --set pope $i" \
     "/eval $work/sets/mmlu/test/abstract_algebra_test.csv --set mmlu $i" \
     "/eval $work/sets/hellaswag_val.jsonl --set hellaswag $i" \
     "/eval tests/core/sets/parquet/pope-00001-of-00002.parquet --set pope $i"
-check "all formats" '[inputs, .] | map(select(.event=="done").ok) | all' true
-same "scored" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1 2"
+check "all formats are evaluated" '[inputs, .] | map(select(.event=="done").ok) | all' true
+same "samples of each format" "$(value n | paste -sd' ')" "2 2 2 2 2 2 2 2 2 2 2 2 1 2"
 
 # /compare with an evaluation set.
 tiny "/compare off | @fastv --data $work/sets/MMStar.tsv --set mmstar --limit 3 --job" "/wait"
-check "compared" 'select(.event=="done").ok' $'true\ntrue\ntrue'
+check "comparisons on sets succeed" 'select(.event=="done").ok' $'true\ntrue\ntrue'
 check_has "by the set's rule" 'select(.event=="notice") | .text' "mmstar-lmms-eval"
 
 # One command writes the table of pruning methods.
 tiny "/run demo/prune-table.vlmsh DATA=$work/sets/POPE.tsv SET=pope AS=lmms-eval RULE=pope-lmms-eval LIMIT=2 LAYER=0 OUT=$work/table.csv SCORE=diversity,uniform INPUT=cls KEEP=0.5,0.25"
-check "measured" 'select(.event=="done").ok' $'true\ntrue'
-same "table" "$(wc -l <"$work/table.csv") $(cut -d, -f3-5 "$work/table.csv" | tr -d '"' | sort | sed -n '1p;4p;8p' | paste -sd' ')" \
+check "measurements on sets succeed" 'select(.event=="done").ok' $'true\ntrue'
+same "length and cells of the CSV" "$(wc -l <"$work/table.csv") $(cut -d, -f3-5 "$work/table.csv" | tr -d '"' | sort | sed -n '1p;4p;8p' | paste -sd' ')" \
     "9 0,diversity,0.25 0,uniform,0.5 picture,downsample,0.25"
 same "rule and questions" "$(sed -n 2p "$work/table.csv" | cut -d, -f1,2,6)" "pope,pope-lmms-eval,2"
 
@@ -105,7 +105,7 @@ sed 's/yes/A/' "$work/bare.tsv" >"$work/text.tsv"
 echo '{"question_id": 0, "text": "yes"}' >"$work/given.jsonl"
 tiny "/eval $work/bare.tsv --set pope --here" "/eval $work/text.tsv --set scienceqa --rule vlmevalkit --here" \
     "/eval $work/bare.tsv --set pope --answers $work/given.jsonl --here"
-check_has "no picture" 'select(.event=="error").message' "sample 0: no picture is given with the question"
+check_has "error without a picture" 'select(.event=="error").message' "sample 0: no picture is given with the question"
 same "text alone, given answers" "$(value n | paste -sd' ')" "1 1"
 
 # Files with columns of other names: several pictures per row, subsets, choices in a list and in columns; the same
@@ -126,7 +126,7 @@ printf '%s\n' '{"question_id":"#0","text":"[0.1, 0.2, 0.5, 0.6]"}' '{"question_i
 echo '{"question_id":0,"text":"(100,200),(500,600)"}' >"$work/thousandths.jsonl"
 tiny "/eval $work/refcoco_val.jsonl --set refcoco --answers $work/boxes.jsonl --here" \
     "/eval $work/box.tsv --set box --columns question=q,answer=where,picture=img --answers $work/thousandths.jsonl --here"
-same "boxes" "$(value score | paste -sd' ') $(value "ACC@0.9" | paste -sd' ') $(value "no box" | paste -sd' ')" "0.5 1 0 1 1 0"
+same "scores, accuracies and missing boxes" "$(value score | paste -sd' ') $(value "ACC@0.9" | paste -sd' ') $(value "no box" | paste -sd' ')" "0.5 1 0 1 1 0"
 same "overlap and centres" "$(value IoU | paste -sd' ') $(value Center_ACC | paste -sd' ')" "0.434085 1 0.500000 1"
 check_has "the box as pixels" 'select(.event=="table" and .name=="answers").rows[0][5]' "[10, 20, 50, 60] of 96x96"
 printf 'index\tquestion\tanswer\tcategory\twidth\theight\timage_path\n' >"$work/RefCOCO.tsv"
@@ -186,8 +186,8 @@ for n in v1.mp4 v2 v3.mp4; do echo "{\"video\":\"$n\",\"question\":\"How often?\
     jq -s . >"$work/videos/json/action_count.json"
 printf '%s\n' '{"question_id":"0","text":"(A) 3"}' '{"question_id":"1","text":"(D) 1"}' >"$work/said.jsonl"
 tiny "/eval $work/videos/json --set mvbench --images $work/videos/frames --answers $work/said.jsonl --here"
-same "MVBench" "$(value score | cut -d' ' -f1) $(value n)" "0.5 2"
-check_has "no frames" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1]' \
+same "score and samples of MVBench" "$(value score | cut -d' ' -f1) $(value n)" "0.5 2"
+check_has "samples without frames are skipped" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1]' \
     "'$work/videos/frames/v3' has no frames of 'v3.mp4', which vlmsh cannot decode itself: extract some"
 
 # A folder or a pattern of files is one set: ids may repeat between files, each file has its mean, and a resumed run
@@ -207,7 +207,7 @@ same "a mean for each file" "$(value "score Art/val" | head -1 | cut -d' ' -f1) 
     "0.500000 1.000000 0.750000"
 check_has "several splits" 'select(.event=="error").message' "has files of several splits, test and val: choose one with a pattern, such as '$work/splits/val.*'"
 check_has "no such file" 'select(.event=="error").message' "no file matches '$work/no*such'"
-check_has "not sets" 'select(.event=="error").message' "is not in a known format"
+check_has "error of files that are no sets" 'select(.event=="error").message' "is not in a known format"
 tiny "/eval $work/tasks --set blink --submit $work/tasks_said.jsonl --here" "/eval $work/tasks --set blink --answers $work/tasks_said.jsonl --here"
 same "a submission's ids are those of --answers" "$(jq -r .question_id "$work/tasks_said.jsonl" | paste -sd' ') $(value n | paste -sd' ')" \
     "Art/val_0 Art/val_1 Jigsaw/val_0 3 3"
@@ -240,7 +240,7 @@ tiny "/eval $work/val_v1.0.json --set docvqa --answers $work/said_docvqa.jsonl -
     "/eval $work/test_human.json --set chartqa --answers $work/said_chart.jsonl --here" "/eval $work/test_2d.jsonl --set cv-bench --answers $work/said_cv.jsonl --here" \
     "/eval $work/embspatial_bench.json --set embspatial --answers $work/said_emb.jsonl --here" "/eval $work/HallusionBench.json --set hallusionbench --answers $work/said_hal.jsonl --here" \
     "/eval $work/val_v1.0.json --set docvqa --here" "/eval $work/HallusionBench.json --set hallusionbench --here"
-same "own files" "$(value score | head -6 | paste -sd' ')" "0.75 1 1 1 1 1"
+same "scores by the sets' own files" "$(value score | head -6 | paste -sd' ')" "0.75 1 1 1 1 1"
 same "own files with their pictures" "$(value n | paste -sd' ')" "1 1 1 1 1 1 1 1"
 
 # MM-Vet and GQA by their ids; MM-Vet's answers in the format of its script.
@@ -252,10 +252,10 @@ echo '{"question_id": 201, "text": "Yes."}' >"$work/gqa.jsonl"
 tiny "/eval $work/mm-vet.json --set mmvet --answers $work/vet.jsonl --submit $work/vet.json --here" \
     "/eval $work/testdev_balanced_questions.json --set gqa --answers $work/gqa.jsonl --here" "/eval $work/llava_gqa.jsonl --set gqa --answers $work/gqa.jsonl --here"
 same "MM-Vet's submission" "$(jq -c . "$work/vet.json")" '{"v1_0":"","v1_1":"Because \"so\"."}'
-same "GQA" "$(value score | paste -sd' ')" "0 1 1"
+same "scores of GQA" "$(value score | paste -sd' ')" "0 1 1"
 
 tiny "/help sets"
-check "/help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 44
+check "number of sets in /help sets" 'select(.event=="table" and .name=="sets") | .rows | map(.[0]) | unique | length' 44
 for line in "/eval $work/sets/POPE.tsv --set pope --submit $work/no/folder" "/eval $work/sets/POPE.tsv --set pope --here --submit $work/no/folder" \
     "/eval $work/sets/POPE.tsv --set popes" "/eval $work/sets/POPE.tsv --set coco --rule llava" \
     "/eval $work/sets/POPE.tsv --rule llava" "/eval $work/sets/POPE.tsv --submit x" "/eval $work/sets/img/0.png --set pope"; do
@@ -277,13 +277,13 @@ in_hub() {
     HF_HUB_CACHE=$work/hub tiny "/eval $1 --set chartqa --here --limit 2"
 }
 in_hub lmms-lab/ChartQA
-check_has "only file" 'select(.event=="error").message' "no picture is given with the question" # the file has no pictures
+check_has "the only file of org/name is read" 'select(.event=="error").message' "no picture is given with the question" # the file has no pictures
 HF_HUB_CACHE=$work/hub tiny "/compare off | @fastv --data lmms-lab/ChartQA --set chartqa --limit 2"
 check_has "only file, compared" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/ChartQA/../other
 check_has "not in the data set" 'select(.event=="error").message' "'lmms-lab/ChartQA/../other'"
 in_hub a/b
-check_has "no snapshot" 'select(.event=="error").message' "'hf download --repo-type dataset a/b'"
+check_has "error without a snapshot" 'select(.event=="error").message' "'hf download --repo-type dataset a/b'"
 cp tests/core/sets/held/later-chartqa.parquet "$hub/snapshots/abc123/data/val-00000-of-00001.parquet"
 in_hub lmms-lab/ChartQA
 check_has "the split of the set" 'select(.event=="error").message' "no picture is given with the question"
@@ -292,7 +292,7 @@ check_has "several files" 'select(.event=="error").message' \
     "choose one of lmms-lab/ChartQA/data/test-00000-of-00001.parquet, lmms-lab/ChartQA/data/val-00000-of-00001.parquet"
 same "the file that was chosen" "$(value file | sed 's/.*snapshots//' | paste -sd' ')" "/f00/full/test-00000-of-00001.parquet /f00/*/validation[-.]*"
 in_hub lmms-lab/ChartQA/data/val-00000-of-00001.parquet
-check_has "one of them" 'select(.event=="error").message' "no picture is given with the question"
+check_has "one of several files is read" 'select(.event=="error").message' "no picture is given with the question"
 in_hub lmms-lab/Nothing
 check_has "an absent data set" 'select(.event=="error").message' "no file 'lmms-lab/Nothing', and no "
 check_has "how to get it" 'select(.event=="error").message' "'hf download --repo-type dataset lmms-lab/Nothing'"
@@ -313,13 +313,13 @@ tiny "/sink-ratio --given --data $work/sets/POPE.tsv --set pope" "/sink-ratio --
     "/calibrate ffn $work/sets/POPE.tsv $work/a.safetensors --set pope --rule llava" /wait \
     "/calibrate ffn $work/pope.json $work/b.safetensors" /wait "/calibration show $work/a.safetensors" \
     "/calibration show $work/b.safetensors" "/dice --box 0,0,20,20 --limit 2 --data $work/sets/MME.tsv --set mme"
-check "read" 'select(.event=="done").ok' "$(printf 'true\n%.0s' {1..10})"
+check "all commands on sets succeed" 'select(.event=="done").ok' "$(printf 'true\n%.0s' {1..10})"
 same "a probe" "$(tables sink_ratio)" true
 same "a calibration" "$(tables calibration)" true
 same "scores by the set's rule" "$(jq -r 'select(.event=="table" and .name=="dice.samples").rows[][2]' "$work/events" | grep -cE '^[01]$')" 2
 tiny "/sink-ratio --data $work/sets/POPE.tsv --set popp" "/redundancy --data $work/pope.json --rule llava" \
     "/calibrate ffn $work/sets/POPE.tsv $work/c.safetensors --set pope --rule mine" "/redundancy --set pope"
-check "refused" 'select(.event=="error").message | split(":")[0]' "no evaluation set 'popp'
+check "errors of refused lines" 'select(.event=="error").message | split(":")[0]' "no evaluation set 'popp'
 --rule needs a set
 no suite 'mine' for the set 'pope'
 --set pope needs the set's files"
@@ -329,7 +329,7 @@ sets="pope/llava:$work/sets/POPE.tsv, pope/lmms-eval:$work/sets/POPE.tsv"
 tiny '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 2' '/set train.eval_every 1' \
     "/set train.validation $sets" "/train $work/pope.json $work/out" /wait \
     "/eval $work/sets/POPE.tsv --set pope --rule llava --here" "/eval $work/sets/POPE.tsv --set pope --rule lmms-eval --here"
-check "validated" 'select(.event=="done").ok' "$(printf 'true\n%.0s' {1..10})"
+check "all commands with validation succeed" 'select(.event=="done").ok' "$(printf 'true\n%.0s' {1..10})"
 same "a total, and a mean" "$(value "mean F1 of splits" | cut -c 1-8) $(value score | tail -1)" "0.333333 0"
 same "scores by step" "$(python3 - "$work/vlmsh.db" <<'P'
 import sqlite3, sys
@@ -338,14 +338,14 @@ for name, step, x in sqlite3.connect(sys.argv[1]).execute("SELECT s.name, step, 
     print(name[16:], step, round(x, 6), end=" / ")
 P
 )" " 1 0.166667 /  2 0.166667 / .pope 1 0.333333 / .pope 2 0.333333 / .pope-2 1 0.0 / .pope-2 2 0.0 / "
-same "their mean" "$(jq -r '.validation_score_of, .validation_score, .validation_samples' "$work/out/training.json" | paste -sd' ')" \
+same "sets, mean and samples of the validation" "$(jq -r '.validation_score_of, .validation_score, .validation_samples' "$work/out/training.json" | paste -sd' ')" \
     "mean of pope, pope-2 0.16666666666666666 8"
 # Pictures in another folder: named after the file; missing ones are found before the first step.
 coco=$work/sets/captions_val2017.json
 tiny '/set train.method layernorm-simple' '/set train.steps 1' "/set train.validation coco:$coco:$work/sets/img" \
     "/train $work/pope.json $work/coco" /wait "/set train.validation coco:$coco" "/train $work/pope.json $work/no" /wait
 check_has "captions scored" 'select(.event=="notice").text' "validation score 0 (coco) (best, at step 1)"
-check_has "no pictures" 'select(.event=="error").message' \
+check_has "error without pictures" 'select(.event=="error").message' \
     "failed: train.validation: coco: name the folder of its pictures as SET:FILE:FOLDER: cannot open '$work/sets/0.png'"
 tiny "/set train.validation $sets" '/set train.score loss' "/train $work/pope.json $work/no" '/set train.score auto' \
     '/set train.validation pope:none.tsv' "/train $work/pope.json $work/no" "/set train.validation pope:$work/pope.json,x" \

@@ -31,7 +31,7 @@ for count in 1 2; do
 done
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/shots-2.jsonl --here" "/eval $work/data.json --shots $work/shots-2.jsonl" "/wait" \
     "/eval show" "/eval $work/data.json --shots $work/data.json --metric loss --here" "/eval $work/data.json --metric loss --here"
-check "evaluated" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
+check "all lines succeed" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
 check "examples are not scored" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'2\n2\n2\n2'
 check "examples are not excluded answers" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' ""
 same "examples change the loss" "$(jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | tail -2 | uniq | wc -l)" 2
@@ -48,5 +48,5 @@ same "compared answers" "$(python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])): print(r["answer_a"], r["score_a"])' "$work/compared.csv")" "$(answers "/eval $work/whole-1.json")"
 echo '{"question": "Why?"}' >"$work/open.jsonl"
 lines "/load $root/demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"
-check_has "no answer" 'select(.event=="error").message' "open.jsonl', line 1: it has no answer"
+check_has "error of an example without an answer" 'select(.event=="error").message' "open.jsonl', line 1: it has no answer"
 finish

@@ -85,7 +85,7 @@ for n in 1 2; do
     evaluate $llava $n "/ask --data $work/data.jsonl --out $work/answers$n.jsonl --job" || fail "ask: $(tail -1 "$work/out")"
     jq -c 'del(.vision_s, .prefill_s, .decode_s)' "$work/answers$n.jsonl" >"$work/lines$n"
 done
-same "lines" "$(wc -l <"$work/lines1")" 14
+same "lines of the answers file" "$(wc -l <"$work/lines1")" 14
 cmp "$work/lines1" "$work/lines2" || fail "answers differ in two ranks"
 
 # --- memory --------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ done
 # --- refusals and faults -------------------------------------------------------------------------
 
 lines "/load $llava" '/set job.split layers' "/train $work/data.jsonl $work/none --ranks 2"
-check_has "training" 'select(.event=="error").message' "divide its samples among ranks, not the model's layers: /set job.split data"
+check_has "training is refused" 'select(.event=="error").message' "divide its samples among ranks, not the model's layers: /set job.split data"
 evaluate $llava 5 "/eval $work/data.jsonl" && fail "five ranks for four layers"
 grep -q "the model has 4 layers" "$work/out" || fail "five ranks: $(tail -1 "$work/out")"
 

@@ -16,7 +16,7 @@ lines "/load $llava" "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/no" "/set
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl" "/sweep lr-grid $work/none $work/no" \
     "/sweep train.validation 0.25,0.5 $work/data.jsonl $work/no" "/sweep train.filter a,b $work/data.jsonl $work/no" \
     "/sweep prune.keep 0.25,0.5 $work/data.jsonl $work/no"
-check "refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
+check "which lines are refused" 'select(.event=="done").ok' $'true\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse\nfalse'
 check_has "a setting that does not affect training" 'select(.event=="error").message' "prune.keep is a setting of pruning, which only acts in training with train.prune"
 check_has "a setting that defines the comparison" 'select(.event=="error").message' "train.validation determines how a sweep compares"
 check_has "filtered validation" 'select(.event=="error").message' "train.filter determines how a sweep compares"
@@ -36,7 +36,7 @@ pid=$(running "job run 2 --db $work/")
 while kill -0 $pid 2>/dev/null; do sleep 0.01; done
 lines "/job 2 resume" "/wait 2" "/job 2" "/job 1"
 check "resumes without an error" '[select(.event=="error").message] | .[]' ""
-check "results" 'select(.event=="table" and .name=="job") | .rows | map(select(.[0]|startswith("train.lr "))) | length' \
+check "number of rates in the results" 'select(.event=="table" and .name=="job") | .rows | map(select(.[0]|startswith("train.lr "))) | length' \
     $'3\n3'
 check "/wait shows the scores" 'select(.event=="table" and .name=="sweep") | .rows |
     "\(map(.[0]) | join(" ")) \(map(select(.[1]|startswith("validation loss "))) | length) \(map(select(.[2]=="best")) | length)"' \
@@ -58,8 +58,8 @@ lines "/load $llava" "/preset load $work/foreign" '/set train.seed 9' '/get trai
 same "the best value" "$(jq -r 'select(.event=="setting" and .key=="train.lr").value' "$work/events" | sort -u)" \
     "$(jq -r '.best' "$work/whole/training.json")"
 same "settings of training only" "$(jq -r 'select(.event=="setting").key' "$work/events" | grep -vc '^train\.')" 0
-check_has "a sweep" 'select(.event=="error").message' "'$work/whole/training.json' has no settings of training: name the folder of one run"
-check_has "no folder" 'select(.event=="error").message' "cannot open '$work/nowhere/training.json'"
+check_has "error of the record of a whole sweep" 'select(.event=="error").message' "'$work/whole/training.json' has no settings of training: name the folder of one run"
+check_has "error of a missing record" 'select(.event=="error").message' "cannot open '$work/nowhere/training.json'"
 # Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
 # Values are compared by their numbers, not by their spelling.
 mkdir "$work/v"
@@ -75,7 +75,7 @@ check "equal values are refused" 'select(.event=="error").message | split(": ") 
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep chat.date \"a/b,a_b,что,кто,training.json\" $work/data.jsonl $work/names" /wait
 check "different values are accepted" 'select(.event=="error").message' ""
-same "folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 best training.json training.json-2"
+same "names of the folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 best training.json training.json-2"
 
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait
@@ -96,6 +96,6 @@ same "means as a table" "$(awk -F, 'NR > 1 && ($3 < $4 || $3 > $5 || /@/) { wron
 lines "/plot 2 --mean"
 check_has "--mean without a series" 'select(.event=="error").message' "name the series to plot"
 lines "/plot 2 loss@1e-2 loss@1e-6 validation_loss@1e-4" "/plot 2 loss@* --csv $work/c.csv"
-check "drawn" 'select(.event=="error").message' ""
-same "points" "$(wc -l <"$work/c.csv")" 901
+check "no error of the plot" 'select(.event=="error").message' ""
+same "lines of the CSV" "$(wc -l <"$work/c.csv")" 901
 finish

@@ -22,8 +22,8 @@ cat >"$model/chat_template.jinja" <<'J'
 {% if add_generation_prompt %}[assistant]{% endif %}
 J
 lines "/load $model" '/set sample.max_tokens 4' '/set sample.ignore_eos on' 'Hi <|im_end|>' 'And?'
-check "no notice" 'select(.event == "notice").text | select(test("^(loaded|generation_config)") | not)' ""
-check "two answers" 'select(.event == "answer") | .ids | length' $'4\n4'
+check "no notice about the template" 'select(.event == "notice").text | select(test("^(loaded|generation_config)") | not)' ""
+check "lengths of two answers" 'select(.event == "answer") | .ids | length' $'4\n4'
 check "the first turn stays in the cache" \
     'select(.event == "answer") | .prompt_tokens - .computed_tokens > 20' $'false\ntrue'
 own=$(prompt_of own "/load $model")
@@ -58,7 +58,7 @@ check_special changed 0
 original=$(jq -j .chat_template tests/goldens/qwen2/tokenizer_config.json)
 printf '%s{%% include "x" %%}' "$original" >"$model/chat_template.jinja"
 taken=$(prompt_of taken "/load $model")
-check_has "notice" 'select(.event == "notice").text' "the statement 'include' is not known"
+check_has "notice of an unknown statement" 'select(.event == "notice").text' "the statement 'include' is not known"
 check_has "the notice names the line" 'select(.event == "notice").text' "line "
 check_has "the template used instead" 'select(.event == "notice").text' "the built-in template 'chatml' is used"
 printf %s "$original" >"$model/chat_template.jinja"
@@ -70,7 +70,7 @@ cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # this fi
 echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
 lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
 check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'
-check_has "error" 'select(.event == "error").message' "the filter 'nonsense' is not known"
+check_has "error of an unknown filter" 'select(.event == "error").message' "the filter 'nonsense' is not known"
 check_has "the advice" 'select(.event == "error").message' "/set chat.template"
 
 # raise_exception of the template is the answer's error, and the conversation does not change.
@@ -78,8 +78,8 @@ cat >"$model/chat_template.jinja" <<'J'
 {%- for m in messages %}{{ m.content }}{% if m.content == 'bad' %}{{ raise_exception('Not that') }}{% endif %}{% endfor %}
 J
 lines "/load $model" '/set sample.max_tokens 1' bad good
-check "refused" 'select(.event == "done").ok' $'true\ntrue\nfalse\ntrue'
-check_has "complaint" 'select(.event == "error").message' "line 1: Not that"
+check "which lines are refused" 'select(.event == "done").ok' $'true\ntrue\nfalse\ntrue'
+check_has "the template's own complaint" 'select(.event == "error").message' "line 1: Not that"
 echo "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}" \
     >"$model/chat_template.jinja"
 lines "/load $model" '/set sample.max_tokens 1' '/system Be brief.' good '/system ""' good
@@ -163,21 +163,21 @@ chat.template changed: the next answer recomputes the conversation
 > /preset load deep
 error: preset 'deep': the chat template of '$work/other' takes no variable 'enable_thinking' (it takes none)
 E
-check_has "reset" 'select(.event == "notice").text' "takes no variable 'effort' (it takes none); chat.template.effort is now default"
+check_has "notice of a reset variable" 'select(.event == "notice").text' "takes no variable 'effort' (it takes none); chat.template.effort is now default"
 # The prompt depends on them; a resumed session has them again, in another process too.
 unset_ids=$(prompt_of unset "/load $model")
 off=$(prompt_of off '/set chat.template.enable_thinking false' "/load $model")
 [ "$unset_ids" != "$off" ] || fail "a variable does not reach the template"
 lines "/load $model" '/session new varied' '/set chat.template.enable_thinking no' '/set sample.max_tokens 1' Hi
 lines '/session resume varied' '/set'
-check "resumed" 'select(.event == "setting" and .key == "chat.template.enable_thinking").value' $'false\nfalse'
+check "variables in the resumed session" 'select(.event == "setting" and .key == "chat.template.enable_thinking").value' $'false\nfalse'
 lines "/load $model" "/compare now | chat.template.enable_thinking=false chat.template.effort=3 Hi"
-check "compared" 'select(.event == "error").message' ""
+check "comparisons give no error" 'select(.event == "error").message' ""
 
 # A token that the model lacks is reported before anything is computed.
 cp -r $llama "$work/more"
 jq '.added_tokens += [.added_tokens[0] | .id = 5000 | .content = "<big>"]' $llama/tokenizer.json >"$work/more/tokenizer.json"
 jq '.chat_template = "<big>" + .chat_template' $llama/tokenizer_config.json >"$work/more/tokenizer_config.json"
 lines "/load $work/more" 'Hi'
-check_has "which token" 'select(.event == "error").message' "token 5000 ('<big>') of the tokenizer is not among the model's 569"
+check_has "error of a token that the model lacks" 'select(.event == "error").message' "token 5000 ('<big>') of the tokenizer is not among the model's 569"
 finish

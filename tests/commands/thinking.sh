@@ -7,11 +7,11 @@ python3 tests/commands/thinking.py "$model" || fail "thinking.py fails"
 
 ask=("/load $model" "/image demo/pictures/scene-1.png" "What is in the picture?")
 lines "${ask[@]}" "Where is the red circle?" "/dump ids $work/whole.safetensors" "/forward And?"
-check "answer" 'select(.event == "answer") | [.text, .reasoning, .reasoning_tokens] | @json' \
+check "text and reasoning of the answer" 'select(.event == "answer") | [.text, .reasoning, .reasoning_tokens] | @json' \
     $'["a green letter H and a red circle","a green diamond",4]\n[" middle",null,null]\n["",null,null]'
 check "a closing mark alone" 'select(.event == "token" and .id == 14) | [.text, .was_reasoning] | @json' '["",true]'
 # The template drops the reasoning from later turns: "USER: ", the answer and the new question.
-check "later turn" 'select(.event == "answer").prompt_tokens' $'159\n178\n186'
+check "prompt tokens of later turns" 'select(.event == "answer").prompt_tokens' $'159\n178\n186'
 # A resumed session has the same prompt, in another process.
 lines "/load $model" "/session new thought" "${ask[@]:1}" "Where is the red circle?"
 lines "/session resume thought" "/dump ids $work/resumed.safetensors" "/forward And?" "/session fork copied" \
@@ -32,19 +32,19 @@ check "special tokens" 'select(.event == "answer") | [.text, .reasoning, .prompt
 
 # Lines: the answer is on standard output, the reasoning on standard error if screen.reasoning is show.
 printf '%s\n' "${ask[@]}" | vlmsh --plain >"$work/out" 2>"$work/err"
-same "lines" "$(cat "$work/out")" $'a green diamond\na green letter H and a red circle'
+same "answers on standard output" "$(cat "$work/out")" $'a green diamond\na green letter H and a red circle'
 
 # If the prompt opens the reasoning, it is streamed as reasoning; if it does not end, the answer has no text.
 lines "/set chat.template.thinking on" "/set sample.max_tokens 5" "${ask[@]}"
-check "unended" 'select(.event == "answer") | [.text, (.reasoning | length > 3), .reasoning_tokens, .stop] | @json' '["",true,5,"length"]'
-same "streamed" "$(jq -rj 'select(.event == "token").reasoning' "$work/events")" "$(jq -rj 'select(.event == "answer").reasoning' "$work/events")"
-check_has "notice" 'select(.event == "notice").text' "the reasoning was cut off before an answer: raise sample.max_tokens"
+check "reasoning that is cut off" 'select(.event == "answer") | [.text, (.reasoning | length > 3), .reasoning_tokens, .stop] | @json' '["",true,5,"length"]'
+same "streamed reasoning" "$(jq -rj 'select(.event == "token").reasoning' "$work/events")" "$(jq -rj 'select(.event == "answer").reasoning' "$work/events")"
+check_has "notice of reasoning that is cut off" 'select(.event == "notice").text' "the reasoning was cut off before an answer: raise sample.max_tokens"
 printf '%s\n' "/set chat.template.thinking on" "/set sample.max_tokens 5" "/set screen.reasoning show" "${ask[@]}" |
     vlmsh --plain >"$work/out" 2>"$work/err"
 same "nothing to read" "$(cat "$work/out")" ""
 grep -qF "$(jq -r 'select(.event == "answer").reasoning' "$work/events" | head -n 1)" "$work/err" || fail "the reasoning is not on standard error"
 lines "/set chat.template.thinking on" "${ask[@]:0:2}" "Where is the red circle?"
-check "no end" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'
+check "reasoning without an end mark" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'
 check_has "notice of no end" 'select(.event == "notice").text' "the model stopped within its reasoning, so the answer is empty"
 
 # Reasoning is scored only with --thinking keep.

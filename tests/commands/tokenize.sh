@@ -31,16 +31,16 @@ lines "/tokenizer $llama/tokenizer.json" '/tokenize Hello world' '/tokenize "Hel
     '/detokenize 999999' '/tokenize --nope "x"' '/tokenize' '/detokenize x'
 same "quoted and plain" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "ids").ids' "$work/events" | sed -n 2p)"
-check "table" 'select(.event == "table") | .name, .columns[1], (.rows | length > 0)' $'tokens\nid\ntrue'
-check "lists" 'select(.event == "text").text | length > 0' $'true\ntrue'
-check "errors" 'select(.event == "done").ok' \
+check "table of /tokenize" 'select(.event == "table") | .name, .columns[1], (.rows | length > 0)' $'tokens\nid\ntrue'
+check "lists of ids" 'select(.event == "text").text | length > 0' $'true\ntrue'
+check "which lines succeed" 'select(.event == "done").ok' \
     $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse'
-check_has "range" 'select(.event == "error").message' "token id 999999 is not in the vocabulary"
+check_has "error of an id out of range" 'select(.event == "error").message' "token id 999999 is not in the vocabulary"
 
 # A broken file leaves the current tokenizer in place.
 head -c 300 $llama/tokenizer.json >"$work/tokenizer.json"
 lines "/tokenizer $llama/tokenizer.json" "/tokenizer $work/tokenizer.json" '/tokenize Hello'
-check_has "broken file" 'select(.event == "error").message' "$work/tokenizer.json"
+check_has "error of a broken tokenizer.json" 'select(.event == "error").message' "$work/tokenizer.json"
 check "current tokenizer" 'select(.event == "ids") | .ids | length > 0' true
 lines "/load $llama" '/unload' '/tokenize x'
 check_has "no tokenizer" 'select(.event == "error").message' "/tokenizer FILE"

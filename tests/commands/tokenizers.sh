@@ -68,7 +68,7 @@ same_all qwen2 tests/goldens/qwen2 "${setup[@]}"
 # Typed special tokens stay text; a trained model gets the folder's other files.
 lines "/load $work/llava" '/set train.method layernorm-simple' '/set train.epochs 1' '/set job.nice 0' "/train $work/data.json $work/norms" /wait \
     "/adapter load $work/norms" "/adapter merge $work/merged" "/load $work/merged" '/tokenize a'
-check "training" 'select(.event == "error").message' ""
+check "training gives no error" 'select(.event == "error").message' ""
 cmp "$work/merged/tokenizer.model" "$work/llava/tokenizer.model" || fail "the merged model's tokenizer differs"
 
 # /tokenizer loads a tokenizer alone; tokenizer.json takes precedence.
@@ -84,9 +84,9 @@ cp -r "$work/llava" "$work/cut"
 head -c 3000 "$work/merged/tokenizer.model" >"$work/cut/tokenizer.model"
 jq '.added_tokens_decoder["540"] = 3' $llava/tokenizer_config.json >"$work/merged/tokenizer_config.json"
 lines "/load $work/llava" "/load $work/cut" "/load $work/merged" "/tokenizer $work/none.model"
-check "refused" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse'
+check "all four lines are refused" 'select(.event == "done").ok' $'false\nfalse\nfalse\nfalse'
 check_has "no tokenizer" 'select(.event == "error").message' "'$work/llava' has no tokenizer"
-check_has "cut off" 'select(.event == "error").message' "$work/cut/tokenizer.model': "
+check_has "error of a truncated file" 'select(.event == "error").message' "$work/cut/tokenizer.model': "
 check_has "configuration" 'select(.event == "error").message' "added_tokens_decoder"
 
 # --- tokens that only the files beside a tokenizer.json name ---------------------------------------------------
@@ -156,8 +156,8 @@ mkdir "$work/pad" && cp -L tests/goldens/tokenizers/llama/tokenizer.model "$work
 jq '.pad_token = "<pp>" | .add_bos_token = true | .legacy = true' tests/goldens/tokenizers/llama/tokenizer_config.json \
     >"$work/pad/tokenizer_config.json"
 lines "/tokenizer $work/pad" '/tokenize <pp>'
-check_has "pad" 'select(.event == "notice").text' "added, as in transformers: <pp> (903)"
-check "pad" 'select(.event == "ids").ids | join(" ")' "1 903"
+check_has "notice of the added pad token" 'select(.event == "notice").text' "added, as in transformers: <pp> (903)"
+check "ids with the pad token" 'select(.event == "ids").ids | join(" ")' "1 903"
 
 # Special tokens of a chat template: transformers reads the map only if the config lists no added tokens.
 named() { # NAME CONFIG MAP TOKENS: prompt tokens
@@ -173,6 +173,6 @@ named "map alone" 'del(.bos_token, .added_tokens_decoder)' "$map" 43
 named "null" '.bos_token = null | del(.added_tokens_decoder)' "$map" 43
 named "an object" 'del(.bos_token, .added_tokens_decoder)' '{"bos_token": {"content": "<|begin_of_text|>", "lstrip": false}}' 43
 named "unread map" 'del(.bos_token)' "$map" 42
-check_has "unread map" 'select(.event == "notice").text' 'bos_token (none, not <|begin_of_text|> of special_tokens_map.json)'
+check_has "notice of an unread map" 'select(.event == "notice").text' 'bos_token (none, not <|begin_of_text|> of special_tokens_map.json)'
 named "nowhere" 'del(.bos_token, .added_tokens_decoder)' '{}' 42
 finish

@@ -9,17 +9,17 @@ printf '{"question": "What?", "answer": " "}\n' >"$work/empty.jsonl"
 printf '[{"question": "What?"}' >"$work/cut.json"
 
 lines "/load $llava" "/set train.method layernorm-simple" "/train plan"
-check "norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' 512
+check "parameters trained by norms alone" 'select(.event=="table" and .name=="train plan") | .rows[-1][1]' 512
 lines "/load $llava" "/set train.params lora:q_proj:8" "/train plan"
-check "LoRA" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[0]=="decoder"))[0][1]' 4096
+check "parameters of LoRA in the decoder" 'select(.event=="table" and .name=="train plan") | .rows | map(select(.[0]=="decoder"))[0][1]' 4096
 lines "/load $llava" "/set train.params *q_prj*" "/train $work/data.jsonl $work/no"
-check_has "a near name" 'select(.event=="error").message' "q_proj"
+check_has "error names a weight of nearly that name" 'select(.event=="error").message' "q_proj"
 lines "/load $llava" "/train $work/none.jsonl $work/no" "/train $work/data.jsonl" \
     "/train $work/data.jsonl $work" "/train $work/data.jsonl $work/no --fast" "/train $work $work/no" \
     "/train $work/data.jsonl $work/no/where" "/set train.validation $work/none.jsonl" \
     "/train $work/data.jsonl $work/no" "/set train.validation none" "/train README.md $work/no" \
     "/train $work/cut.json $work/no"
-check "refused" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
+check "errors of refused lines" '[select(.event=="error").message] | .[]' "cannot open '$work/none.jsonl': No such file or directory
 give OUT, the output folder
 '$work' holds other files: choose a new folder
 unknown option '--fast': options are --images, --resume, --ranks, --sbatch, --submit
@@ -55,9 +55,9 @@ check "no error" 'select(.event=="error").message' ""
 lines "/load $work/all" "/info"
 check "no error" 'select(.event=="error").message' ""
 lines "/job 1"
-check "steps" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1]' "6/6"
+check "steps of the job" 'select(.event=="table") | .rows | map(select(.[0]=="steps"))[0][1]' "6/6"
 lines "/plot 1 loss grad_var.layers.0.input_layernorm"
-check "drawn" 'select(.event=="error").message' ""
+check "the plot gives no error" 'select(.event=="error").message' ""
 
 # A job can be named by its output folder; --resume of a finished run says that the result already
 # existed, and refuses changed settings.
@@ -69,7 +69,7 @@ lines "/load $llava" "/set train.method layernorm-simple" "/set train.batch 2" "
 check "only the last line fails" 'select(.event=="done").ok | tostring' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse'
 check "the run with points" \
     'select(.event=="table" and .name=="job") | .rows | map(select(.[0]=="job"))[0][1]' 1
-check_has "nothing new" 'select(.event=="notice").text' "(train) is done: the result already existed"
+check_has "notice of a result that already existed" 'select(.event=="notice").text' "(train) is done: the result already existed"
 same "the whole curve of norms" "$(grep -c '^"norms",' "$work/both.csv")" 6
 same "the whole curve of all" "$(grep -c '^"all",' "$work/both.csv")" 6
 
@@ -89,7 +89,7 @@ lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/se
     "/set train.validation 0.5" "/train $work/named.jsonl $work/named" /wait "/set train.score loss" \
     "/train $work/named.jsonl $work/unnamed" /wait "/job $work/named" "/job $work/unnamed"
 check "/wait shows both" 'select(.event=="notice").text | capture("is done: loss [0-9.]+ after 2 steps; validation (?<what>score [0-9.]+ .contains.|loss) ?[0-9.]* .best, at step [12].; adapter in ").what | sub("[0-9.]+"; "X")' $'score X (contains)\nloss'
-check_has "the metric" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
+check_has "rows of both jobs' tables" 'select(.event=="table" and .name=="job") | .rows | map(.[0]+" "+.[1]) | join("\n")' \
     "(contains)"
 check "a score and a loss" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]|startswith("validation "))[0]] | .[]' \
     $'validation score\nvalidation loss'
@@ -102,21 +102,21 @@ lines "/load $llava" "/set job.nice 0" "/set train.batch 2" "/set train.steps 4"
     "/adapter load $work/kept/checkpoint-4" "/eval $work/data.jsonl" /wait "/job 10" \
     "/adapter load $work/whole/checkpoint-2" "/load $work/whole/checkpoint-2" \
     "/eval $work/data.jsonl" /wait "/job 11" "/plot 99" "/calibrate norms $work/data.jsonl $work/c.safetensors" /wait "/plot 12"
-check "checkpoints" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (no adapter_config.json and no extra.safetensors) but a model: open it with /load
+check "errors of checkpoints as adapters" 'select(.event=="error").message' "'$work/whole/checkpoint-2' is not an adapter (no adapter_config.json and no extra.safetensors) but a model: open it with /load
 no job 99 (/jobs lists them)
 job 12 (calibrate) has recorded no metrics: it is done"
-check "scored" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
+check "samples of two evaluations" '[select(.event=="table" and .name=="job") | .rows[] | select(.[0]=="n")[1]] | .[]' $'6\n6'
 
 # Measures before the training run and at each of its checkpoints.
 lines "/load $llava" "/redundancy --checkpoints $work/kept --data $work/data.jsonl --limit 1" "/redundancy --checkpoints $work"
-check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="redundancy").rows)[0] | map(.[0]) | unique | join(" ")' "step 0 step 2 step 4"
+check "checkpoints measured for redundancy" '[inputs, .] | map(select(.event=="table" and .name=="redundancy").rows)[0] | map(.[0]) | unique | join(" ")' "step 0 step 2 step 4"
 check_has "no checkpoints" 'select(.event=="error").message' "'$work' has no checkpoints with weights"
 
 # Where a setting needs trained parameters, the model before training is left out.
 lines "/load $llava" "/set job.nice 0" "/set train.steps 2" "/set train.keep 1" "/set train.lr 0" "/set ira.warmup 0" "/set train.ira on" "/set ira.layers 1" "/set train.method layernorm" \
     "/train $work/data.jsonl $work/kl" /wait "/reset train.ira" "/kl ira.on=on --checkpoints $work/kl --data $work/data.jsonl --limit 1"
-check "conditions" '[inputs, .] | map(select(.event=="table" and .name=="kl").rows)[0] | map(.[0]) | unique | join(" ")' "ira.on=on, step 2"
-check_has "left out" 'select(.event=="notice").text' "left out, before training: row ira.on=on, step 0: ira.on needs trained parameters"
+check "checkpoints measured for KL" '[inputs, .] | map(select(.event=="table" and .name=="kl").rows)[0] | map(.[0]) | unique | join(" ")' "ira.on=on, step 2"
+check_has "notice of a condition left out" 'select(.event=="notice").text' "left out, before training: row ira.on=on, step 0: ira.on needs trained parameters"
 check_has "the outcome warns" 'select(.event=="notice").text' "; IRA has collapsed: after the warm-up"
 
 # A notice before the first step names parts that PEFT cannot read.
@@ -158,7 +158,7 @@ check "methods that do not learn change no loss" '[inputs, .] | map(select(.even
     "\(length) \(unique | length)"' '2 1'
 idle='pruning is on, but does not act in training: /set train.prune on trains with it;FFN approximation is on, but never acts in training: the model is trained without it;'
 same "notices of methods" "$(each)" "${idle}methods in training: none;$idle"
-check_has "in the log" 'select(.event=="text").text' 'methods in training: none'
+check_has "methods named in the log" 'select(.event=="text").text' 'methods in training: none'
 same "in the record" "$(jq -c .methods "$work/idle/training.json")" '{}'
 lines "${base[@]}" '/set norm.align on' "${aligned[@]}" "/adapter load $work/aligned" '/set norm.align off' '/adapter show' \
     '/adapter unload' "/adapter load $work/aligned" '/set norm.align on' '/set train.method connector' '/train plan' \
@@ -178,7 +178,7 @@ check_has "missing parameters are refused at once" 'select(.event=="error").mess
 # some targets, a notice names those targets.
 printf '[{"id":"x","question":"q","answer":"a"},{"id":"y","image":"no.png","question":"q","answer":"a"},{"id":"z","question":"q"}]' >"$work/some.json"
 lines "/load $llava" '/set job.nice 0' '/set train.steps 1' '/set train.method lora' "/train $work/some.json $work/some" /wait "/adapter load $work/some"
-check_has "skipped" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "
+check_has "notice of skipped samples" 'select(.event == "notice").text' "; skipped: 2 of 3 samples, the first: y: picture missing: "
 check "the run's adapter has all tensors" 'select(.event == "notice").text | select(test("no tensors"))' ""
 python3 - "$work/some/adapter_model.safetensors" <<'P'
 import json, struct, sys

@@ -22,8 +22,8 @@ check "nothing to undo, nothing to give again" 'select(.event == "error").messag
 lines "${setup[@]}" 'Something else.' '/clear' "/image $scene" 'What is this?'
 same "clear starts again" "$(jq -c 'select(.event == "answer").ids' "$work/events" | tail -1)" "$(sed -n 1p <<<"$answers")"
 lines "${setup[@]}" '/answer' '/set ctx.max 20' "/image $scene" 'What is this?' '/context'
-check "errors" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\nfalse\ntrue'
-check_has "too long" 'select(.event == "error").message' "ctx.max"
+check "which lines succeed" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\nfalse\ntrue'
+check_has "error of a prompt that is too long" 'select(.event == "error").message' "ctx.max"
 check "nothing was added" 'select(.name == "context").rows[0][0]' 0
 
 # Plain output has no leading space; the text of --json is exactly that of its tokens.
@@ -35,6 +35,6 @@ check "tokens of the model that a question would open" 'select(.event == "attach
 
 # A line that begins with // is sent as text that begins with /.
 lines "${setup[@]}" '//load x' '/undo' '/ask "/load x"'
-same "slash text" "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 1p)" \
+same "text that begins with a slash" "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "answer") | [.ids, .prompt_tokens]' "$work/events" | sed -n 2p)"
 finish

@@ -55,7 +55,7 @@ more $qwen "$work/norms" 'model.layers.*.self_attn.q_norm.weight' 'model.layers.
 says "norms and biases" "$work/norms" "8 tensors ('model.layers.*.self_attn.o_proj.bias' x 4, 'model.layers.*.self_attn.q_norm.weight' x 4)"
 opens "ignored" "$work/norms" "8 tensors ('model.layers.*.self_attn.o_proj.bias' x 4" --ignore-weights
 lines "/load $work/norms" "/load $work/norms --ignore-weights" /info hi
-check "/load" 'select(.event == "done").ok' $'false\ntrue\ntrue\ntrue'
+check "which folders /load opens" 'select(.event == "done").ok' $'false\ntrue\ntrue\ntrue'
 check "the name opens it again" 'select(.event == "model").path' "$work/norms::ignore-weights"
 lines "/load $work/norms::ignore-weights" '/set weights.dtype q8_0' "/load $work/norms --ignore-weights" /info hi
 check "with smaller weights" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
@@ -75,7 +75,7 @@ more $llava "$work/bias" 'language_model.model.layers.*.self_attn.o_proj.bias'
 lines "/load $work/bias --ignore-weights" "/adapter load $llava/adapters/lora" "/adapter merge $work/merged" "/load $work/merged" \
     "/load $work/merged --ignore-weights" '/set weights.dtype q8_0' "/load $work/bias --ignore-weights" \
     "/adapter load $llava/adapters/lora" "/adapter merge $work/again"
-check "merged" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
+check "which lines with merged folders succeed" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse\ntrue\ntrue\ntrue\ntrue\nfalse'
 check_has "smaller ones are not" 'select(.event == "error").message' "were quantised at loading (q8_0) and cannot be written back"
 for name in model.layers.0.input_layernorm.bias model.norm.bias lm_head.bias model.embed_norm.weight visual.blocks.0.norm1.bias \
     visual.merger.mlp.4.weight model.layers.1.self_attn.q_proj.weight_scale visual.patch_embed.proj.bias; do

@@ -37,18 +37,18 @@ grep -q '^embedding .* f16 ' "$work/out" || fail "a folder with a GGUF file: $(c
 
 # --- settings, sessions, jobs ----------------------------------------------------------------------------------
 small q8_0 '/set sample.max_tokens 2' 'Hello' "/load $work/q8.gguf"
-check "loaded" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "all lines succeed" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 same "written once" "$(stat -c %i "$file")" "$written"
 small q9_0
-check_has "refused" 'select(.event == "error").message' "auto, q8_0, q4_k, f16, bf16"
+check_has "error of an unknown type" 'select(.event == "error").message' "auto, q8_0, q4_k, f16, bf16"
 vlmsh --session s -c '/set weights.dtype q8_0' -c "/load $llama" -c '/set sample.max_tokens 2' -c 'Hello' >"$work/out" 2>&1 || fail "session: $(tail -1 "$work/out")"
 vlmsh --session s -c '/info' >"$work/out" 2>&1 || fail "resume: $(tail -1 "$work/out")"
 grep -q '^embedding .* q8_0 ' "$work/out" || fail "resumed with different weights: $(cat "$work/out")"
 grep -q 'have changed' "$work/out" && fail "resumed: $(cat "$work/out")"
 echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 small q8_0 '/set train.steps 2' '/set train.params lora:q_proj:4' "/train $work/data.json $work/lora" /wait "/adapter load $work/lora" "/adapter merge $work/merged"
-check_has "merge" 'select(.event == "error").message' "load it with weights.dtype auto"
-same "errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 1
+check_has "/adapter merge is refused" 'select(.event == "error").message' "load it with weights.dtype auto"
+same "number of errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 1
 answer $llama "$work/a.safetensors" -c "/adapter load $work/lora" # trained with q8_0, used with bf16
 
 # A damaged cache file is rewritten, with a notice.
@@ -82,7 +82,7 @@ rm -r "$kept"
 small q8_0
 small q4_k
 small bf16 # the folder's own type: nothing to write
-same "two types" "$(files)" 2
+same "files of two types" "$(files)" 2
 bytes=$(stat -c %s "$file")
 touch -d '1 hour ago' "$kept"/*-q4_k.gguf
 small q8_0 "/set weights.cache $(awk -v b="$bytes" 'BEGIN { printf "%.9f", 1.5 * b / 1e9 }')" "/load $llama"
@@ -98,7 +98,7 @@ for i in "$name-q4_k.gguf.part-abcdef" "$name-q4_k.gguf.part-abcdefg" "$name-q4_
 done
 echo >"$kept/$name-q4_k.gguf.part-ghijkl"
 small q8_0 '/set weights.cache 0' "/load $llama"
-same "left behind" "$(ls "$kept" | sed "s/$name/N/; s/${name%?}/M/" | sort | paste -sd' ')" \
+same "files left behind" "$(ls "$kept" | sed "s/$name/N/; s/${name%?}/M/" | sort | paste -sd' ')" \
     'M-q8_0.gguf N-mine.gguf N-q4_k.gguf.backup N-q4_k.gguf.part-abcdefg N-q4_k.gguf.part-ghijkl N-q8_0.gguf.gguf llama-13b.gguf'
 # In a folder behind a link nothing is removed, with a notice.
 mv "$kept" "$work/linked" && ln -s "$work/linked" "$kept"
@@ -112,7 +112,7 @@ small f16
 for name in internvl2-internlm2 glm-4.1v; do vlmsh "tests/goldens/$name::f16" -c /info >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"; done
 small q8_0
 used=$(ls -t "$kept"/*.gguf | head -3)
-same "used last" "$(head -1 <<<"$used")" "$file"
+same "the file that was used last" "$(head -1 <<<"$used")" "$file"
 room=$(stat -c %s $used | awk '{ n += $1 } END { printf "%.9f", n / 1e9 }')
 small q8_0 "/set weights.cache $room" "/load $llama"
 same "the three used last stay" "$(ls -t "$kept"/*.gguf)" "$used"
@@ -139,7 +139,7 @@ for i in 1 2 3; do
     pids[i]=$!
 done
 for i in 1 2 3; do wait ${pids[i]} || fail "at once: $(tail -1 "$work/out.$i")"; done
-same "whole again" "$(stat -c %s "$file")" "$bytes"
+same "size after three programs write at once" "$(stat -c %s "$file")" "$bytes"
 
 # --- a full disk -----------------------------------------------------------------------------------------------
 rm -r "$kept"
@@ -147,11 +147,11 @@ printf '%s\n' "/load tests/goldens/qwen2" '/set weights.dtype q8_0' "/load $llam
     ulimit -f $((bytes / 2048))
     "$VLMSH" --db "$work/full.db" --json >"$work/events"
 )
-check_has "full disk" 'select(.event == "error").message' "free some space, set XDG_CACHE_HOME"
+check_has "error of a full disk" 'select(.event == "error").message' "free some space, set XDG_CACHE_HOME"
 check_has "the former model" 'select(.name == "model").rows[] | select(.[0] == "folder")[1]' qwen2
-same "no remains" "$(files)" 0
+same "files left after a full disk" "$(files)" 0
 XDG_CACHE_HOME=/proc/none small q8_0
-check_has "no place" 'select(.event == "error").message' "cannot create the folder"
+check_has "error without a place for the folder" 'select(.event == "error").message' "cannot create the folder"
 check_has "what to do" 'select(.event == "error").message' "set XDG_CACHE_HOME to a folder"
 
 # A notice reports how many rows do not fit blocks: some or all.
@@ -184,7 +184,7 @@ lines "/load $awq" /info "/set sample.max_tokens 2" Hello "/quantize $work/awq.g
     "/load $work/awq.gguf" "/adapter load $work/awq-lora" "/set weights.dtype q8_0" "/load $awq" /info
 same "what is kept" "$(row quantised | sort -u)" "7 matrices: AWQ, 4 bit with zero points, groups of 128, kept as q5_0"
 same "what is plain" "$(row 'plain matrices' | head -1)" "11 of the vision encoder, 2 of the projector, 1 of the embedding"
-same "refused" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -oE "are quantised and cannot be written back|a quantised folder cannot be trained in full" | sort)" \
+same "messages of refused lines" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -oE "are quantised and cannot be written back|a quantised folder cannot be trained in full" | sort)" \
     $'a quantised folder cannot be trained in full\nare quantised and cannot be written back'
 same "no other error" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 2
 first=$(jq -r 'select(.event == "notice" or .event == "progress") | .text // .event' "$work/events" | head -1)

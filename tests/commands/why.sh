@@ -10,7 +10,7 @@ lines '/load demo/model' '/set compute.matmul f32' '/set why.live on' "/image $w
     "/why --data $world/questions.json --limit 3 --csv $work/data.csv" '/set why.share contribution' /why
 check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
 [ -s "$work/w.png" ] || fail "no figure"
-same "tables" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
+same "tables of a measurement" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "why why.alternatives why.data why.objects why.samples why.summary why.summary.std "
 check "tokens have numbers" 'select(.event == "token" and .id >= 0) |
     [.probability > 0 and .probability <= 1, .entropy >= 0, .picture_share > 0 and .picture_share < 1] | all' \
@@ -21,7 +21,7 @@ same "the first answer" \
     "$(tail -n +2 "$work/w-why.csv" | cut -d, -f4 | head -3 | cut -c 1-5)"
 same "its objects need the picture" "$(tail -n +2 "$work/w-why.objects.csv" | awk -F, '{ print ($3 > 0.1) }' | sort -u)" 1
 same "rows of all samples" "$(tail -n +2 "$work/data-why.csv" | awk -F, '{ print $NF }' | sort -u | wc -l)" 3
-same "the rule" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep -c 'less than 0.1 nats')" 3
+same "notices of the rule" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep -c 'less than 0.1 nats')" 3
 
 session "refusals" demo/model <<E2
 > /why

@@ -18,7 +18,7 @@ on_gpu() {
 long=$(printf 'word %.0s' $(seq 1700))
 on_gpu '/set sample.max_tokens 3' '/set sample.ignore_eos on' "/image $scene" 'What is this?' \
     '/set prune.score contribution' /regen /norms '/set prune.score off' "$long" /memory
-check "answers" 'select(.event == "answer").ids | length' $'3\n3\n3'
+check "lengths of the answers" 'select(.event == "answer").ids | length' $'3\n3\n3'
 
 # The GPU holds all weights except the embedding table (0.26 of 14.1 GB), and the memory of a short
 # conversation.
@@ -71,7 +71,7 @@ within 15
 train layernorm 1 on
 within 18.5
 read -r there forecast <<<"$(result 'on the host')"
-same "on the host" "$there $forecast" "2101.3 2101.3"
+same "memory on the host, as forecast" "$there $forecast" "2101.3 2101.3"
 train layernorm 8 on
 within 21
 finish

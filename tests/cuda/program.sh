@@ -19,7 +19,7 @@ vlmsh "$llava" --device cuda --json -c '/set sample.max_tokens 6' -c '/set sampl
 check "an answer of f16" 'select(.event == "answer").ids | tojson' "$plain"
 
 lines "/load $llava" /devices
-check "devices" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
+check "devices listed" 'select(.name == "devices").rows[][0]' $'cpu\ncuda:0'
 vlmsh --device cuda --json -c /version >"$work/events"
 check_has "version names the device" 'select(.event == "text").text' "(cuda:0 ("
 
@@ -27,10 +27,10 @@ check_has "version names the device" 'select(.event == "text").text' "(cuda:0 ("
 printf '%s\n' "/load $llava" '/set sample.max_tokens 3' '/set sample.ignore_eos on' 'What is this?' /memory \
     '/set kv.dtype f32' /regen /memory | vlmsh --device cuda --json >"$work/events"
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
-same "half the memory" "$(awk '{ print ($2 > 0 && $1 / $2 > 0.4999 && $1 / $2 < 0.5001) }' <<<"$sizes")" 1
+same "bf16 keys and values take half the memory of f32" "$(awk '{ print ($2 > 0 && $1 / $2 > 0.4999 && $1 / $2 < 0.5001) }' <<<"$sizes")" 1
 
 # If the GPU is missing, a notice says so, and the CPU computes.
-same "another GPU" "$(ask --device cuda:7)" "$plain"
+same "the CPU's answer if the GPU is missing" "$(ask --device cuda:7)" "$plain"
 grep -q 'no GPU available: no cuda:7: .*; computing on the CPU' "$work/told" || fail "told: $(cat "$work/told")"
 VLMSH_CUDA=$work/none.so ask --device cuda >/dev/null
 grep -q "no GPU available: cannot open '.*none.so'" "$work/told" || fail "told: $(cat "$work/told")"

@@ -22,8 +22,8 @@ ask() {
 }
 one=$(ask --device cuda:0)
 same "number of answers" "$(wc -l <<<"$one")" 2
-same "on both" "$(ask --device cuda:0,1)" "$one"
-same "in the other order" "$(ask --device cuda:1,0)" "$one"
+same "the same answer with layers on two GPUs" "$(ask --device cuda:0,1)" "$one"
+same "the same answer with the GPUs in the other order" "$(ask --device cuda:1,0)" "$one"
 vlmsh --device cuda:0,1 --json -c /version >"$work/events"
 check_has "the first GPU's name" 'select(.event == "text").text' "cuda:0 ("
 check_has "the second GPU's name" 'select(.event == "text").text' "), cuda:1 ("
@@ -41,7 +41,7 @@ talk() {
     printf '%s\n' '/load demo/model' '/set sample.max_tokens 2' 'Hello!' | vlmsh --device "$1" --json >"$work/events"
 }
 talk cuda:0
-check_has "no room in one" 'select(.event == "error").message' "out of memory"
+check_has "the model does not fit on one GPU" 'select(.event == "error").message' "out of memory"
 talk cuda:0,1
-check "room in two" 'select(.event == "done").ok' $'true\ntrue\ntrue'
+check "the model fits on two GPUs" 'select(.event == "done").ok' $'true\ntrue\ntrue'
 finish

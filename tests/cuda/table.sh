@@ -51,7 +51,7 @@ for model in $llava $tied; do # in the second model the table is also the head
     same "$name, numbers and an answer" "$(($(wc -l <<<"$there") > 7))" 1
 done
 decay=('/set train.weight_decay 0.1' '/set train.clip 0.1')
-near "with decay" "$(train cuda $llava full full-gpu "${decay[@]}")" "$(train cpu $llava full full-cpu "${decay[@]}")"
+near "training with weight decay" "$(train cuda $llava full full-gpu "${decay[@]}")" "$(train cpu $llava full full-cpu "${decay[@]}")"
 
 # A run that is killed after a checkpoint, which holds the table's masters and moments, and then
 # resumed ends with the same bits.
@@ -76,7 +76,7 @@ cmp "$work/straight/adapter_model.safetensors" "$work/killed/adapter_model.safet
 
 # Merges the adapter trained on the GPU into a model's files.
 printf '%s\n' "/load $llava" "/adapter load $work/straight" "/adapter merge $work/merged" | vlmsh --device cuda --json >"$work/events"
-check "merged" 'select(.event == "error").message' ""
+check "no error after a merge" 'select(.event == "error").message' ""
 answer() {
     vlmsh --device "$1" --json "${@:2}" -c '/set sample.max_tokens 6' -c '/set sample.ignore_eos on' -c 'What is this?' | jq -c 'select(.event == "answer").ids'
 }

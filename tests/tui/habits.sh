@@ -38,16 +38,16 @@ grep -q "^vlmsh: -p needs TEXT, not the option '--no-session' (to mean that text
 run 2 '' run demo/model Where is it?
 grep -q "unexpected 'is' after the question 'Where': put a question in quotes" "$work/err" || fail "no quotes: $(cat "$work/err")"
 # Without a question, lines are read as usual, with the picture attached.
-same "lines" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scene 2>/dev/null)" middle
+same "the answer to a piped question" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scene 2>/dev/null)" middle
 cp -r demo/model "$work/run"
 same "a folder of that name" "$(cd "$work" && vlmsh run ./run --image "$root/$scene" -p 'Where is the red circle?' 2>/dev/null)" middle
 
 # --no-session saves neither the conversation nor its measurements, but still saves presets.
 lines() { printf '%s\n' "$@" | vlmsh --db "$work/unsaved.db" demo/model --json --no-session >"$work/events"; }
 lines "/image $scene" 'Where is the red circle?' /norms '/preset save mine sample.*' /session '/session export x.md'
-check "the answer" 'select(.event == "answer").text' ' middle'
+check "text of the answer" 'select(.event == "answer").text' ' middle'
 check "/session says that nothing is saved" 'select(.event == "text").text' 'this conversation is not saved (--no-session)'
-check_has "export" 'select(.event == "error").message' 'this conversation is not saved'
+check_has "/export without a saved session" 'select(.event == "error").message' 'this conversation is not saved'
 python3 - "$work/unsaved.db" <<'P' || fail "what is stored"
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1])
@@ -60,7 +60,7 @@ vlmsh demo/model -c "/ask --each 'demo/pictures/scene-[01].png' What is in the p
     fail "--each: $(cat "$work/err")"
 vlmsh demo/model -c "/ask --each demo/pictures/scene-[01].png \"What is in the picture?\" --out $work/each.jsonl --job" -c /wait 2>"$work/err" ||
     fail "--each as a job: $(cat "$work/err")"
-same "answers" "$(jq -c '[.id, .question, .answer]' "$work/each.jsonl")" \
+same "answers to one question about each picture" "$(jq -c '[.id, .question, .answer]' "$work/each.jsonl")" \
     $'["demo/pictures/scene-0.png","What is in the picture?"," a blue circle and a cyan circle"]\n["demo/pictures/scene-1.png","What is in the picture?"," a green diamond, a green letter H and a red circle"]'
 run 1 '' demo/model -c "/ask --each $work/none/*.png What? --out $work/no.jsonl"
 grep -q "no picture matches" "$work/err" || fail "no match: $(cat "$work/err")"
@@ -68,7 +68,7 @@ run 1 '' demo/model -c "/ask --each demo/pictures/*.png --out $work/no.jsonl"
 grep -q "usage: /ask --each PATTERN QUESTION --out FILE.jsonl" "$work/err" || fail "no question: $(cat "$work/err")"
 vlmsh demo/model -c "/ask --each demo/pictures/scene-1.png Is -5 there? --out $work/five.jsonl" 2>"$work/err" ||
     fail "a word with a dash: $(cat "$work/err")"
-same "question" "$(jq -r .question "$work/five.jsonl")" 'Is -5 there?'
+same "a question with a word that begins with a dash" "$(jq -r .question "$work/five.jsonl")" 'Is -5 there?'
 run 1 '' demo/model -c "/ask --eachh demo/pictures/*.png What? --out $work/no.jsonl"
 grep -q "unknown option '--eachh': did you mean --each" "$work/err" || fail "a typing error: $(cat "$work/err")"
 
@@ -90,15 +90,15 @@ completed() { # WORD...: the candidates for the last word
 }
 mkdir -p "$work/hub/models--org--name/snapshots" "$work/hub/models--org--\$(touch ran)" "$work/my dir"
 export HF_HUB_CACHE=$work/hub
-same "options" "$(completed --no-s)" --no-session
-same "a value" "$(completed demo/model --device c)" "cpu cuda"
-same "subcommands" "$(completed che)" checkup
+same "completed option" "$(completed --no-s)" --no-session
+same "completed values of --device" "$(completed demo/model --device c)" "cpu cuda"
+same "completed subcommand" "$(completed che)" checkup
 same "options of a subcommand" "$(completed checkup demo/model --qu)" --quick
-same "topics" "$(completed help sample.top_)" "sample.top_k sample.top_p"
-same "models" "$(completed run org/n)" org/name
+same "completed topics of help" "$(completed help sample.top_)" "sample.top_k sample.top_p"
+same "completed model of the hub cache" "$(completed run org/n)" org/name
 same "a name that is not a command" "$(cd "$work" && completed run 'org/$' && ls ran 2>&1)" $'org/$(touch ran)\nls: cannot access \'ran\': No such file or directory'
 COMP_WORDS=(vlmsh "$work/my") COMP_CWORD=1
 _vlmsh
 same "a folder with a space" "${#COMPREPLY[@]} ${COMPREPLY[0]}" "1 $work/my dir"
-same "files" "$(completed -m demo/mod)" demo/model
+same "completed file name" "$(completed -m demo/mod)" demo/model
 finish

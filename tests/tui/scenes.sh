@@ -13,7 +13,7 @@ run() {
 run 0 scenes 30 "$work/a" --seed 5
 grep -q '^yesno.json *180$' "$work/out" || fail "the table: $(cat "$work/out")"
 grep -q 'world 5 (of 0 to 15)' "$work/out" || fail "the world: $(cat "$work/out")"
-same "pictures" "$(ls "$work/a/pictures" | wc -l)" 30
+same "number of pictures" "$(ls "$work/a/pictures" | wc -l)" 30
 same "nothing half written" "$(find "$work/a" -name '*.part')" ""
 run 0 scenes --seed=5 30 "$work/b"
 diff -r "$work/a" "$work/b" >/dev/null || fail "the same seed gives a different world"
@@ -24,8 +24,8 @@ done
 
 # --kind selects files, --size the pixels; texts do not depend on the selected kinds.
 run 0 scenes 30 "$work/c" --seed 5 --kind captions --kind yesno --size 64
-same "files" "$(cd "$work/c" && echo *)" "captions.json dense.json detail.json objects.jsonl pictures yesno.json"
-same "size" "$(jq -c '.objects[0].mask.size' "$work/c/objects.jsonl" | sort -u)" "[64,64]"
+same "files of the world" "$(cd "$work/c" && echo *)" "captions.json dense.json detail.json objects.jsonl pictures yesno.json"
+same "sizes of the masks" "$(jq -c '.objects[0].mask.size' "$work/c/objects.jsonl" | sort -u)" "[64,64]"
 run 0 scenes 30 "$work/d" --seed 5 --kind yesno
 cmp -s "$work/a/yesno.json" "$work/d/yesno.json" || fail "yesno.json depends on --kind"
 
@@ -33,7 +33,7 @@ cmp -s "$work/a/yesno.json" "$work/d/yesno.json" || fail "yesno.json depends on 
 vlmsh "$llava" -c '/set sample.max_tokens 2' \
     -c "/ask --data $work/a/questions.json --out $work/answers.jsonl --limit 3" >/dev/null 2>"$work/err" ||
     fail "/ask --data: $(cat "$work/err")"
-same "answers" "$(wc -l <"$work/answers.jsonl")" 3
+same "number of answers" "$(wc -l <"$work/answers.jsonl")" 3
 
 # Bad usage, and impossible folders.
 run 2 scenes
