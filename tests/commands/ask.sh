@@ -135,8 +135,8 @@ error: '$work/else.jsonl' line 3 answers "Else?", but sample "c" of the data ask
 > /ask --data $work/data.json --again --out $work/data.json
 error: '$work/data.json' is not an output file of /ask: choose another --out
 E
-same "answered again" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
-same "with the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
+same "all results, answered again" "$(stable "$work/old.jsonl")" "$(stable "$work/whole.jsonl")"
+same "answers whose provenance names the adapter" "$(jq -r .provenance.adapter "$work/mine.jsonl" | cut -c1-5 | uniq -c | awk '{print $1, $2}')" "6 lora@"
 same "other answers" "$(jq -c .ids "$work/mine.jsonl" | head -1 | cmp -s - <(jq -c .ids "$work/out.jsonl" | head -1); echo $?)" 1
 
 # A data set with answers is not accepted as output, not even with --again, and its last line is not taken for a

@@ -156,8 +156,8 @@ check "an interval of distances begins at 0" 'select(.name=="compare.steps").row
 lines "/load $work/tiny" '/set sample.max_tokens 4' \
     "/compare off | \"eval.first=What is there?\" --data $work/world/yesno.json --limit 6"
 same "pairs with a first question on one side" "$(value compare.distance pairs 1)" "6 "
-same "other distances" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
-same "longer prompts" "$(value compare 'prompt tokens' 3 | awk '{print ($1 > 1)}')" 1
+same "distance of the answers with a first question" "$(value compare.distance 'Hellinger distance, mean' 1 | awk '{print ($1 > 0 && $1 < 1)}')" 1
+same "tokens of the prompts with a first question" "$(value compare 'prompt tokens' 3 | awk '{print ($1 > 1)}')" 1
 same "the same visual tokens" "$(value compare 'norm of visual tokens, first layer' 3 | awk '{printf "%.4f", $1}')" 1.0000
 
 # The loss of the data's answers under pruning: keeping all tokens is the same as off.

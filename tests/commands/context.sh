@@ -57,7 +57,7 @@ check "raw: the answer fills the context" 'select(.event == "answer").ids | leng
 
 # A token limit reached before the end of the context is reported as such.
 lines "/load $work/llava" '/set sample.ignore_eos on' '/set sample.max_tokens 5' 'What is this?'
-check "a limit of tokens" '[select(.event == "notice" and (.text | contains("context limit")))] | length' \
+check "no notice about the context" '[select(.event == "notice" and (.text | contains("context limit")))] | length' \
     "$(for ((i = $(wc -l <"$work/events"); i; i--)); do echo 0; done)"
 
 # If the prompt changes in the middle of an answer, so does the number of tokens left.

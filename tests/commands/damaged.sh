@@ -67,7 +67,7 @@ lines "/load $work/one" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl 
     "/norms --data $work/data.jsonl --given" "/calibrate ffn $work/data.jsonl $work/one.safetensors" /wait \
     "/ask --data $work/data.jsonl --out $work/one.jsonl --limit 1" "/ask --data $work/data.jsonl --out $work/one.jsonl"
 check "no error" "$error" ""
-check "scored without it" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'1\n1'
+check "samples scored without the damaged one" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'1\n1'
 check_has "the damaged sample is counted" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 2 samples, the first: sample snake: the model computed NaN"
 check_has "statistics name the skipped sample" 'select(.event=="notice" or .event=="table") | tostring' "1 sample is skipped, the first because: the model computed NaN or Inf in layer 0"

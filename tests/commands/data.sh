@@ -262,7 +262,7 @@ rule        generates nothing; mean of -log p over the trained tokens of a sampl
 data        6 special tokens in the texts of 1 sample stay text (data.special_tokens)
 ...
 E
-same "another loss" "$(jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "score")[1]' "$work/events" | sort -u | grep -c .)" 2
+same "two different losses" "$(jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "score")[1]' "$work/events" | sort -u | grep -c .)" 2
 
 # A message lists twenty names; all of them are in the file.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
@@ -455,7 +455,7 @@ error: '$work/text.md': line 1, byte 3 is 0xE9, which is not UTF-8: convert the 
 E
 printf '{"id": "\351", "line": "/version"}\ncaf\351?\n/image %s/caf\351.png\n/set sample.max_tokens 1\nHello\n/save %s/u.md\n/save %s/u.vlmsh\n' "$work" "$work" "$work" |
     vlmsh $llava --json >"$work/events"
-check "of standard input" 'select(.event == "error").message | sub(", which.*"; "")' $'byte 9 is 0xE9\nbyte 4 is 0xE9'
+check "errors of lines that are not UTF-8" 'select(.event == "error").message | sub(", which.*"; "")' $'byte 9 is 0xE9\nbyte 4 is 0xE9'
 for file in events u.md u.vlmsh; do iconv -f UTF-8 -t UTF-8 "$work/$file" >/dev/null || fail "$file is not UTF-8"; done
 
 # --- pictures inside data sets, and data: URIs -------------------------------------------------------------------

@@ -44,9 +44,9 @@ check "shown again unchanged" '[inputs, .] | map(select(.event=="table" and (.na
 check "an evaluation in the shell is not a job" 'select(.event=="table" and .name=="jobs") | .rows | length' 2
 same "lines of the CSV of --here" "$(wc -l <"$work/here.csv")" 3
 lines "/eval show"
-same "in another shell" "$(value metric)" exact
+same "the last evaluation, shown by another shell" "$(value metric)" exact
 tiny "/eval $work/world/yesno.json --limit 3" "/wait" "/eval show"
-same "after the job" "$(value metric)" yesno
+same "the last evaluation after a job" "$(value metric)" yesno
 
 # Kinds, limits, metrics.
 tiny "/eval $work/world/questions.json --kind colour,shape --here" \

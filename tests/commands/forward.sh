@@ -39,7 +39,7 @@ data[begin:end] = b"\xff" * (end - begin)
 open(sys.argv[1], "wb").write(data)
 P
 lines "/load $work/nan" 'Hello' '/context'
-check "no answer of NaN" 'select(.event == "done").ok' $'true\nfalse\ntrue'
+check "the message fails, the session continues" 'select(.event == "done").ok' $'true\nfalse\ntrue'
 check_has "NaN is named" 'select(.event == "error").message' "NaN"
 check "the conversation stays empty" 'select(.name == "context").rows[0][0]' 0
 finish

@@ -456,7 +456,7 @@ wrong=('tokenizer.ggml.merges=null|has no merges' 'tokenizer.ggml.merges=[]|has 
 for i in "${!wrong[@]}"; do $convert $llama "$work/wrong-$i.gguf" --set "${wrong[i]%|*}"; done
 for i in "${!wrong[@]}"; do echo "/load $work/wrong-$i.gguf"; done | vlmsh --json >"$work/events"
 mapfile -t messages < <(jq -r 'select(.event == "error").message' "$work/events")
-same "wrong metadata" "${#messages[@]}" "${#wrong[@]}"
+same "number of errors of wrong metadata" "${#messages[@]}" "${#wrong[@]}"
 for i in "${!wrong[@]}"; do
     [[ ${messages[i]} == *"wrong-$i.gguf"*"${wrong[i]#*|}"* ]] || fail "${wrong[i]}: ${messages[i]}"
 done

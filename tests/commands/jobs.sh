@@ -17,7 +17,7 @@ policy() {
     OMP_DISPLAY_ENV=true OMP_WAIT_POLICY=active "$VLMSH" "$@" 2>&1 | sed -n "s/.*WAIT_POLICY = //p" | tail -1
 }
 same "a chat spins on request" "$(policy version)" "'ACTIVE'"
-same "a job does not" "$(policy job run 1 --db "$work/none.db")" "'PASSIVE'"
+same "a job's threads sleep" "$(policy job run 1 --db "$work/none.db")" "'PASSIVE'"
 
 session "no job" <<E
 > /jobs
@@ -226,7 +226,7 @@ rm "$work/program"
 printf '/job 2 resume\n/wait 2\n' >&9
 exec 9>&-
 wait $!
-check_has "the job starts" 'select(.event=="error").message' "failed: this vlmsh has no job kind 'unheard'"
+check_has "the process of the job answers" 'select(.event=="error").message' "failed: this vlmsh has no job kind 'unheard'"
 printf '/job 2 resume\n/wait\nnever\n' >"$work/script"
 vlmsh -f "$work/script" 2>"$work/errors"
 same "a failed job fails the script" $? 1

@@ -11,7 +11,7 @@ cp "$work/sets/pope.json" "$work/sets/own.json"
 lines "/paper" "/paper ira"
 check "papers that /paper lists" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[0] | map(.[0]) | unique | join(" ")' \
     "capa ira layernorm norm-alignment"
-check "tables of one" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
+check "tables of one paper" '[., inputs] | map(select(.event=="table" and .name=="papers").rows) | .[1] | map(.[1]) | join(" ")' \
     "table2 table3 table4 table5 table6 figure3 figure7 figure4 figure5 figure1 figure8 figure6"
 session "refused" <<E
 > /paper nope

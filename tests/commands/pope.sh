@@ -28,7 +28,7 @@ done
 "$VLMSH" new --like tiny "$work/tiny" >/dev/null 2>&1 || fail "vlmsh new fails"
 vlmsh "$work/tiny" --json -c '/set sample.max_tokens 4' \
     -c "/eval $work/scenes/pope_popular.json --set pope --images $work/world --here --limit 4" >"$work/events"
-check "scored as POPE" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]=="n")[1]' 4
+check "samples scored as POPE" 'select(.event=="table" and .name=="evaluation") | .rows[] | select(.[0]=="n")[1]' 4
 
 # CHAIR: sentences with known objects, which tests/core/metrics/metrics.c reads too, and the demo
 # model's captions of pictures; the first has no objects, so every object mentioned is hallucinated.

@@ -338,7 +338,7 @@ E
 lines "${ask[@]}" /memory '/set kv.dtype bf16' /regen /memory '/set kv.dtype f16' '/set kv.dtype f32' /regen /memory
 sizes=$(jq -r 'select(.event == "table" and .name == "memory") | .rows[] | select(.[0] == "keys and values") | .[1]' "$work/events" | tr '\n' ' ')
 half='function half(a, b) { return b > 0 && a / b > 0.4999 && a / b < 0.5001 }'
-same "half the memory" "$(awk "$half"' { print (half($2, $1) && half($2, $3)) }' <<<"$sizes")" 1
+same "bf16 keys and values take half the memory" "$(awk "$half"' { print (half($2, $1) && half($2, $3)) }' <<<"$sizes")" 1
 layers=$(jq -r 'select(.event == "table" and .name == "memory.layers") | .rows[0][2:] | join(" ")' "$work/events" | tr '\n' ' ')
 same "half the memory in each layer" "$(awk "$half"' { print (half($3, $1) && half($4, $2)) }' <<<"$layers")" 1
 check "another dtype is refused" 'select(.event == "done" and (.ok | not)).ok' false

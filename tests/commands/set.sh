@@ -54,6 +54,6 @@ lines "/load $llava" '/set prune.score contribution' '/set prune.layer 1,2' '/se
 check "reports values that do not fit together" 'select(.event=="notice" and (.text|contains("one value per layer"))).text' \
 "prune.layer names 2 layers, but prune.keep has 1 value: give one value per layer
 prune.layer names 1 layer, but prune.keep has 2 values: give one value per layer"
-check "no further notice" 'select(.event=="error").message' \
+check "error of an increasing prune.keep" 'select(.event=="error").message' \
     'prune.keep cannot increase (0.5 after 0.25): dropped tokens do not come back'
 finish

@@ -169,7 +169,7 @@ tiny "/eval $work/named.tsv --set vqa --columns question=no --here" "/eval $work
     "/eval $work/named_choices.tsv --set relaxed --rule vlmevalkit --columns $names,A=o1 --here"
 check_has "choices that a rule does not read" 'select(.event=="error").message' \
     "this set does not read 'choices' (--columns): it reads id, question, answer, picture, subset; '$work/list.jsonl' has q, opts, a, img"
-check_has "a fixed question" 'select(.event=="error").message' \
+check_has "error of a column of a fixed question" 'select(.event=="error").message' \
     "this set does not read 'question' (--columns): it reads id, answer, picture, subset; '$work/named.tsv' has q, a, img, group"
 check_has "a letter's column" 'select(.event=="error").message' "this set does not read 'A' (--columns): it reads id, question"
 check_has "columns of a table" 'select(.event=="error").message' "it has q, a, img, group"
@@ -221,7 +221,7 @@ for shard in 0 1; do cp tests/core/sets/parquet/pope-00000-of-00002.parquet "$wo
 tiny "/eval $work/twice/*.tsv --set mcq --answers $work/twice.jsonl --here" "/compare off | @fastv --data $work/twice/*.tsv --set mcq --job" "/wait" \
     "/eval $work/twice/pope-00001-of-00002.parquet --set pope --here"
 said="2 samples repeat the id and question of an earlier sample, which counts once (the first: '0', row 3 of 'a' after row 1 of 'a')"
-same "counted once" "$(value n | paste -sd' ') $(value score | head -1)" "3 2 0.666666667"
+same "samples counted once, and the score" "$(value n | paste -sd' ') $(value score | head -1)" "3 2 0.666666667"
 check_has "an evaluation reports it" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "$said"
 check_has "reported of shards" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' "row 3 after row 1)"
 check_has "a comparison reports it" 'select(.event=="notice").text' "$said"

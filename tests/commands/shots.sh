@@ -42,8 +42,8 @@ check "a key that nothing reads" 'select(.event=="table" and .name=="evaluation"
 # /compare uses the examples as well.
 lines "/load $root/demo/model" "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --csv $work/compared.csv" \
     "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --metric loss --job" "/wait" "/compare off | off --shots $work/shots-1.jsonl Why?"
-check "losses compared" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
-check_has "without data" 'select(.event=="error").message' "--shots and --job need --data FILE"
+check "which comparisons succeed" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
+check_has "error without --data" 'select(.event=="error").message' "--shots and --job need --data FILE"
 same "compared answers" "$(python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])): print(r["answer_a"], r["score_a"])' "$work/compared.csv")" "$(answers "/eval $work/whole-1.json")"
 echo '{"question": "Why?"}' >"$work/open.jsonl"

@@ -138,7 +138,7 @@ middle
 grey"
 lines "/session resume s" "/save $work/s.vlmsh" '/compare off | now What colour is the background?'
 check "the session keeps the file" 'select(.event == "setting" and .key == "steer.vectors").value' "$work/p.safetensors=1"
-check_has "one side steers" 'select(.event == "table" and .name == "compare.distance") | .rows[1] | .[1]' "0."
+check_has "distance of the answers with and without steering" 'select(.event == "table" and .name == "compare.distance") | .rows[1] | .[1]' "0."
 grep -q "^/steer make $work/p.safetensors --plus $work/plus.json --minus $work/minus.json --layer 6 --once" "$work/s.vlmsh" ||
     fail "the script does not make it: $(grep steer "$work/s.vlmsh")"
 grep -q "^/set steer.vectors $work/p.safetensors=1" "$work/s.vlmsh" || fail "the script does not set it"

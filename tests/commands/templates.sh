@@ -69,7 +69,7 @@ llava_model=$work/llava
 cp -r $llava "$llava_model" && rm -f "$llava_model/chat_template.json" # this file would take precedence
 echo '{{ messages | nonsense }}' >"$llava_model/chat_template.jinja"
 lines "/load $llava_model" Hello '/set chat.template vicuna' '/set sample.max_tokens 1' Hello
-check "neither fits" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'
+check "which lines succeed" 'select(.event == "done").ok' $'true\nfalse\ntrue\ntrue\ntrue'
 check_has "error of an unknown filter" 'select(.event == "error").message' "the filter 'nonsense' is not known"
 check_has "the advice" 'select(.event == "error").message' "/set chat.template"
 

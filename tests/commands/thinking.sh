@@ -41,7 +41,7 @@ same "streamed reasoning" "$(jq -rj 'select(.event == "token").reasoning' "$work
 check_has "notice of reasoning that is cut off" 'select(.event == "notice").text' "the reasoning was cut off before an answer: raise sample.max_tokens"
 printf '%s\n' "/set chat.template.thinking on" "/set sample.max_tokens 5" "/set screen.reasoning show" "${ask[@]}" |
     vlmsh --plain >"$work/out" 2>"$work/err"
-same "nothing to read" "$(cat "$work/out")" ""
+same "no answer on standard output" "$(cat "$work/out")" ""
 grep -qF "$(jq -r 'select(.event == "answer").reasoning' "$work/events" | head -n 1)" "$work/err" || fail "the reasoning is not on standard error"
 lines "/set chat.template.thinking on" "${ask[@]:0:2}" "Where is the red circle?"
 check "reasoning without an end mark" 'select(.event == "answer") | [.text, .stop] | @json' '["","eos"]'

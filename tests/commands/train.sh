@@ -159,7 +159,7 @@ check "methods that do not learn change no loss" '[inputs, .] | map(select(.even
 idle='pruning is on, but does not act in training: /set train.prune on trains with it;FFN approximation is on, but never acts in training: the model is trained without it;'
 same "notices of methods" "$(each)" "${idle}methods in training: none;$idle"
 check_has "methods named in the log" 'select(.event=="text").text' 'methods in training: none'
-same "in the record" "$(jq -c .methods "$work/idle/training.json")" '{}'
+same "methods in the record" "$(jq -c .methods "$work/idle/training.json")" '{}'
 lines "${base[@]}" '/set norm.align on' "${aligned[@]}" "/adapter load $work/aligned" '/set norm.align off' '/adapter show' \
     '/adapter unload' "/adapter load $work/aligned" '/set norm.align on' '/set train.method connector' '/train plan' \
     '/set norm.align off' '/set train.ira on' '/train plan' '/set train.ira off' '/set train.params norm_align.*' \
@@ -167,8 +167,8 @@ lines "${base[@]}" '/set norm.align on' "${aligned[@]}" "/adapter load $work/ali
 same "a method that acts without being trained" "$(each)" "$(printf '%s;' \
     'norm alignment acts in training, but its parameters are not trained: train the projector too, or name norm_align.* in train.params' \
     'methods in training: norm alignment (trained)' 'methods in training: IRA (trained)')"
-same "in the record" "$(jq -c .methods "$work/aligned/training.json")" '{"norm_align":"not trained"}'
-check_has "with the adapter" 'select(.event=="text").text' 'with norm alignment (not trained); applied'
+same "methods in the record" "$(jq -c .methods "$work/aligned/training.json")" '{"norm_align":"not trained"}'
+check_has "methods named with the adapter" 'select(.event=="text").text' 'with norm alignment (not trained); applied'
 check_has "the notice on loading" 'select(.event=="notice").text' 'the adapter was trained with norm alignment on: to use it as trained, /set norm.align on'
 check_has "the adapter that it continues from" 'select(.event=="notice").text' "continues from the adapter '$work/aligned'"
 check_has "missing parameters are refused at once" 'select(.event=="error").message' "'norm_align.*' matches no weight"

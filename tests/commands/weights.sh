@@ -88,7 +88,7 @@ touch -d '1 hour ago' "$kept"/*-q4_k.gguf
 small q8_0 "/set weights.cache $(awk -v b="$bytes" 'BEGIN { printf "%.9f", 1.5 * b / 1e9 }')" "/load $llama"
 same "the one used last" "$(ls "$kept")" "$(basename "$file")"
 lines '/set weights.cache 0' '/set weights.dtype q8_0' "/load $llama" '/set sample.max_tokens 2' 'Hello'
-check "nothing kept" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
+check "all lines succeed without a cache" 'select(.event == "done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
 same "nothing is left" "$(files)" 0
 # Remains of killed programs are removed once no process can be writing them. Files with other names
 # stay.
@@ -103,7 +103,7 @@ same "files left behind" "$(ls "$kept" | sed "s/$name/N/; s/${name%?}/M/" | sort
 # In a folder behind a link nothing is removed, with a notice.
 mv "$kept" "$work/linked" && ln -s "$work/linked" "$kept"
 small q8_0 '/set weights.cache 0' "/load $llama"
-same "through a link" "$(ls "$kept" | wc -l)" 8
+same "files in the folder behind a link" "$(ls "$kept" | wc -l)" 8
 check_has "through a link: said" 'select(.event == "notice").text' 'removes nothing from it because it is a link'
 rm -r "$kept" "$work/linked"
 small q8_0
@@ -128,7 +128,7 @@ small q8_0
 # A truncated file is rewritten; several programs write at once.
 head -c $((bytes - 1)) "$file" >"$file.new" && mv "$file.new" "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "a byte short: $(tail -1 "$work/out")"
-same "a byte short" "$(stat -c %s "$file")" "$bytes"
+same "size of the file that was a byte short" "$(stat -c %s "$file")" "$bytes"
 # A file with a different packing is rewritten, too.
 sed -i 's/packing [0-9]/packing 1/' "$file"
 vlmsh "$llama::q8_0" -c /info >"$work/out" 2>&1 || fail "packed differently: $(tail -1 "$work/out")"
@@ -173,7 +173,7 @@ open(sys.argv[1], "wb").write(raw)
 sys.exit(rank != 2 or a == b)
 P
 small q8_0 '/set sample.max_tokens 2' 'Hello'
-check "another shape" 'select(.event == "done" or .event == "error") | .ok // .message' $'true\ntrue\ntrue\ntrue'
+check "a file with another shape is rewritten" 'select(.event == "done" or .event == "error") | .ok // .message' $'true\ntrue\ntrue\ntrue'
 
 # --- quantised folders -------------------------------------------------------------------------------------------
 awq=build/goldens/quantised/awq
@@ -186,9 +186,9 @@ same "what is kept" "$(row quantised | sort -u)" "7 matrices: AWQ, 4 bit with ze
 same "what is plain" "$(row 'plain matrices' | head -1)" "11 of the vision encoder, 2 of the projector, 1 of the embedding"
 same "messages of refused lines" "$(jq -r 'select(.event == "error").message' "$work/events" | grep -oE "are quantised and cannot be written back|a quantised folder cannot be trained in full" | sort)" \
     $'a quantised folder cannot be trained in full\nare quantised and cannot be written back'
-same "no other error" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 2
+same "number of errors" "$(jq -c 'select(.event == "error")' "$work/events" | wc -l)" 2
 first=$(jq -r 'select(.event == "notice" or .event == "progress") | .text // .event' "$work/events" | head -1)
-same "before the work" "$first" "quantised weights (7 matrices: AWQ, 4 bit with zero points, groups of 128, kept as q5_0) take 0.1 MB of memory once unpacked"
+same "the first notice" "$first" "quantised weights (7 matrices: AWQ, 4 bit with zero points, groups of 128, kept as q5_0) take 0.1 MB of memory once unpacked"
 grep -q '"embedding",40960,"q8_0"' "$work/events" || fail "weights.dtype converts plain matrices: $(grep parameters "$work/events")"
 answer $awq "$work/a.safetensors"
 answer "$work/awq.gguf" "$work/b.safetensors"
