@@ -238,7 +238,7 @@ static uint64_t key_of(const struct drawing *d)
     if (d->marked) mix(&key, d->mark, sizeof d->mark);
     hash_mix(&key, (uint64_t)d->width);
     hash_mix(&key, (uint64_t)d->height);
-    if (d->map_count) hash_mix(&key, d->ramp[SHADES / 3]);
+    if (d->map_count) mix(&key, d->ramp, sizeof d->ramp);
     for (int i = 0; i < d->map_count; i++) {
         const struct map *m = d->maps[i];
         const size_t cells = (size_t)m->rows * (size_t)m->cols;

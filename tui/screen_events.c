@@ -143,6 +143,7 @@ static void copy_heatmap(struct news *n, const struct event_heatmap *from)
     h->tile = keep_text(n, from->tile);
     h->condition = keep_text(n, from->condition);
     h->image = NULL;
+    h->unit = h->axes[0] = h->axes[1] = NULL;
     // Stores the area (left, top, right, bottom) as fractions of the picture's size, because the
     // picture is not copied.
     static const double whole[4] = { 0, 0, 1, 1 };
@@ -194,7 +195,10 @@ static struct news *copy_event(const struct event *from)
     n->event.reasoning = keep_text(n, from->reasoning);
     n->event.message = NULL;
     n->event.pictures = NULL;
-    n->event.score = NULL;
+    n->event.score = NULL; // the reader needs none of these
+    n->event.job = NULL;
+    n->event.session = NULL;
+    n->event.info = NULL;
     if (from->ids) n->event.ids = keep_bytes(n, from->ids, (size_t)from->count * sizeof *from->ids);
     if (from->token) n->event.token = keep_bytes(n, from->token, sizeof *from->token);
     if (from->answer) {
@@ -202,6 +206,7 @@ static struct news *copy_event(const struct event *from)
         a->text = keep_text(n, a->text);
         a->reasoning = keep_text(n, a->reasoning);
         a->whole = a->unended = NULL;
+        a->boxes = NULL;
         a->stop = keep_text(n, a->stop);
         a->ids = keep_bytes(n, a->ids, a->count * sizeof *a->ids);
         n->event.answer = a;

@@ -65,7 +65,8 @@ static void test_copies(void **state)
                                        .image = &image,
                                        .area = { 0, 5, 10, 20 } };
     assert_false(readable(q));
-    emit(q, (struct event){ .kind = EVENT_TOKEN, .text = text });
+    const struct event_job job = { .kind = name };
+    emit(q, (struct event){ .kind = EVENT_TOKEN, .text = text, .job = &job });
     emit(q, (struct event){ .kind = EVENT_TABLE, .table = &table });
     emit(q, (struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     assert_true(readable(q));
@@ -73,6 +74,7 @@ static void test_copies(void **state)
     values[1] = dropped[1] = 9;
     struct news *n = news_next(q);
     assert_string_equal(n->event.text, "hello");
+    assert_null(n->event.job);
     news_free(n);
     n = news_next(q);
     assert_string_equal(n->event.table->name, "norms");
