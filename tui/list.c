@@ -265,7 +265,10 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     if (l->height > 0 && l->selected >= l->top + (size_t)l->height)
         l->top = l->selected - (size_t)l->height + 1;
     if (!l->shown_count && l->count)
-        canvas_printf(c, rows, 1, 0, STYLE_DIM, "no match for '%s'", filter_of(l));
+        canvas_printf(c, rows, 1, 0, STYLE_DIM, "no match for '%s'%s", filter_of(l),
+                      l->awaits_files ? " yet: files are still being listed"
+                      : l->files_cut  ? "; this folder has more files than are listed here"
+                                      : "");
     if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "nothing to choose from");
     for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
         const struct item *item = &l->items[l->shown[l->top + (size_t)y]];

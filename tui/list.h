@@ -9,8 +9,14 @@
 #include "commands/command.h"
 #include "tui/view.h"
 
-// Lists commands, settings, earlier lines, sessions, jobs, models and files (palette.c).
+// Lists commands, settings, earlier lines, sessions and jobs (palette.c). Models and files, which a
+// slow folder may delay, follow: palette_files lists them in another thread.
 void list_open_palette(struct view *v, const struct shell *shell);
+// Lists models and files: at most 3000 entries, for three seconds, and while wanted(self) is true.
+struct list_view *palette_files(bool (*wanted)(void *self), void *self);
+void palette_files_free(void *files);
+// Adds them to the palette, if it is still open.
+void palette_take_files(struct view *v, struct list_view *files);
 // Lists how to begin: tour, recent sessions, models of the hub cache and this folder (palette.c).
 void list_open_start(struct view *v, const struct shell *shell);
 // Chooses item `number`, from 1, of the start list; false: there is no such item.

@@ -354,7 +354,7 @@ static void welcome(struct program *p)
     else if (model && p->screen && !p->options.session)
         sinks_text(&p->sinks, "Check this model: /checkup");
     if (p->screen && !p->options.model && !p->options.session)
-        p->shell.screen->open(p->shell.screen->self, "start", &err);
+        p->shell.screen->open(p->shell.screen->self, "begin", &err);
 }
 
 static int run(struct program *p)

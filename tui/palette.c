@@ -8,6 +8,7 @@
 #include "commands/help_text.h"
 #include "commands/parse.h"
 #include "commands/reference.h"
+#include "core/base/clock.h"
 #include "core/base/folder.h"
 #include "core/base/names.h"
 #include "core/base/text.h"
@@ -60,9 +61,10 @@ static void add_lines(struct view *v)
 }
 
 // Adds an object; takes ownership of `line` and `about`.
-static void add_object(struct view *v, const char *label, const char *note, char *line, char *about)
+static void add_object(struct list_view *l, const char *label, const char *note, char *line,
+                       char *about)
 {
-    struct item *item = list_add(&v->list, label, note, line);
+    struct item *item = list_add(l, label, note, line);
     item->kind = ITEM_OBJECT;
     item->about = about;
     free(line);
@@ -78,7 +80,7 @@ static void add_sessions(struct view *v, const struct shell *shell)
         if (!r->name) continue;
         char *ended = time_text(r->ended, "%Y-%m-%d %H:%M"), *name = picker_quote(r->name);
         char *note = xasprintf("session  %s  %s", ended, r->title ? r->title : "");
-        add_object(v, r->name, note, xasprintf("/session resume %s", name),
+        add_object(&v->list, r->name, note, xasprintf("/session resume %s", name),
                    xasprintf("Session %s\n\n%s\n\nmodel: %s\nlast used: %s\nquestions: %" PRId64
                              ", pictures: %" PRId64 "\n\nEnter resumes it.",
                              r->name, r->title ? r->title : "", r->model, ended, r->turns,
@@ -97,7 +99,7 @@ static void add_jobs(struct view *v)
         const struct job_row *r = &n->rows[i];
         char *words = words_join(r->argc, r->argv), *label = xasprintf("job %" PRId64, r->id);
         char *note = xasprintf("%s  %s  %s", r->kind, job_state_name(r->state), words);
-        add_object(v, label, note, xasprintf("/job %" PRId64, r->id),
+        add_object(&v->list, label, note, xasprintf("/job %" PRId64, r->id),
                    xasprintf("Job %" PRId64 ": %s, %s\n\n%s %s\n%s\n\nEnter shows it; F6 pauses, "
                              "resumes and compares jobs.",
                              r->id, r->kind, job_state_name(r->state), r->kind, words, r->message));
@@ -107,13 +109,13 @@ static void add_jobs(struct view *v)
     }
 }
 
-static void add_models(struct view *v)
+static void add_models(struct list_view *l)
 {
     struct names found = { 0 };
     checkpoint_cached(&found);
     for (size_t i = 0; i < found.count; i++) {
         char *name = picker_quote(found.list[i]);
-        add_object(v, found.list[i], "model in the Hugging Face cache", xasprintf("/load %s", name),
+        add_object(l, found.list[i], "model in the Hugging Face cache", xasprintf("/load %s", name),
                    xasprintf("Model %s, in the cache of huggingface_hub\n\nEnter opens it.",
                              found.list[i]));
         free(name);
@@ -122,38 +124,74 @@ static void add_models(struct view *v)
 }
 
 // Adds a file or folder that a command opens; returns whether the path is any other folder.
-static bool add_path(struct view *v, const char *path)
+static bool add_path(struct list_view *l, const char *path)
 {
     struct stat st;
     const char *what, *command = picker_command(path, &what);
     if (!command) return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     char *quoted = picker_quote(path), *line = xasprintf("%s %s", command, quoted);
     char *about = xasprintf("%s\n\nEnter runs %s", path, line);
-    add_object(v, path, what, line, about);
+    add_object(l, path, what, line, about);
     free(quoted);
     return false;
 }
 
 // Adds the models, pictures, data, adapters and scripts of the current folder and of the folders in
-// it, nearer ones first.
-static void add_files(struct view *v)
+// it, nearer ones first, until the time `until`.
+static void add_files(struct list_view *l, double until, bool (*wanted)(void *self), void *self)
 {
     struct names folders = { 0 };
     size_t ends = 1; // number of the first folder that is one level deeper
     int depth = 0, left = ENTRIES;
     names_add(&folders, "", NULL);
-    for (size_t i = 0; i < folders.count; i++) {
+    bool more = true;
+    for (size_t i = 0; i < folders.count && more; i++) {
         if (i == ends) depth++, ends = folders.count;
         char **names = folder_list(i ? folders.list[i] : ".");
-        for (int k = 0; k < FOLDER && names[k] && left-- > 0; k++) {
-            if (names[k][0] == '.') continue;
+        for (int k = 0; k < FOLDER && names[k] && more; k++) {
+            more = left-- > 0 && clock_seconds() < until && wanted(self);
+            l->files_cut |= !more || (k + 1 == FOLDER && names[k + 1]);
+            if (names[k][0] == '.' || !more) continue;
             char *path = xasprintf("%s%s%s", folders.list[i], i ? "/" : "", names[k]);
-            if (add_path(v, path) && depth < DEPTH) names_add(&folders, path, NULL);
+            if (add_path(l, path) && depth < DEPTH) names_add(&folders, path, NULL);
             free(path);
         }
         folder_list_free(names);
     }
     names_release(&folders);
+}
+
+struct list_view *palette_files(bool (*wanted)(void *self), void *self)
+{
+    static const double longest = 3;
+    struct list_view *l = xcalloc(1, sizeof *l);
+    const double until = clock_seconds() + longest;
+    add_models(l);
+    add_files(l, until, wanted, self);
+    return l;
+}
+
+void palette_files_free(void *files)
+{
+    if (files) list_release(files);
+    free(files);
+}
+
+void palette_take_files(struct view *v, struct list_view *files)
+{
+    struct list_view *l = &v->list;
+    if (l->kind != LIST_PALETTE || !l->awaits_files) return;
+    const size_t selected = l->selected < l->shown_count ? l->shown[l->selected] : 0;
+    const bool moved = l->selected > 0;
+    l->items = xreallocarray(l->items, l->count + files->count + 1, sizeof *l->items);
+    memcpy(l->items + l->count, files->items, files->count * sizeof *files->items);
+    l->count += files->count;
+    files->count = 0; // l owns the items now
+    l->awaits_files = false;
+    l->files_cut = files->files_cut;
+    list_ready(v);
+    for (size_t i = 0; moved && i < l->shown_count; i++)
+        if (l->shown[i] == selected) l->selected = i;
 }
 
 void list_open_palette(struct view *v, const struct shell *shell)
@@ -165,8 +203,7 @@ void list_open_palette(struct view *v, const struct shell *shell)
     add_lines(v);
     add_sessions(v, shell);
     add_jobs(v);
-    add_models(v);
-    add_files(v);
+    v->list.awaits_files = true;
     list_ready(v);
 }
 
@@ -181,24 +218,26 @@ static void keep_items(struct list_view *l, size_t from, size_t most)
 void list_open_start(struct view *v, const struct shell *shell)
 {
     enum { SESSIONS = 4, MODELS = 4 };
+    static const double longest = 0.5; // a slow folder must not delay the start
     struct list_view *l = &v->list;
     const char *what;
     list_begin(v, LIST_START, "vlmsh: how to begin");
-    add_object(v, "tour", "what you can do, step by step with the demo model", xstrdup("/tour"),
+    add_object(l, "tour", "what you can do, step by step with the demo model", xstrdup("/tour"),
                NULL);
     size_t from = l->count;
     add_sessions(v, shell);
     keep_items(l, from, SESSIONS);
     from = l->count;
-    add_models(v);
+    const double until = clock_seconds() + longest;
+    add_models(l);
     char **names = folder_list(".");
-    for (int i = 0; names[i] && l->count < from + MODELS; i++) {
+    for (int i = 0; names[i] && l->count < from + MODELS && clock_seconds() < until; i++) {
         const char *command = *names[i] == '.' ? NULL : picker_command(names[i], &what);
-        if (command && !strcmp(what, "model")) add_path(v, names[i]);
+        if (command && !strcmp(what, "model")) add_path(l, names[i]);
     }
     folder_list_free(names);
     keep_items(l, from, MODELS);
-    add_object(v, "another model", "F8: choose a folder or file", xstrdup("/open model"), NULL);
+    add_object(l, "another model", "F8: choose a folder or file", xstrdup("/open model"), NULL);
     for (size_t i = 0; i < l->count && i < 9; i++) {
         char *label = xasprintf("%zu  %s", i + 1, l->items[i].label);
         free(l->items[i].label);

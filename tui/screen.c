@@ -169,8 +169,8 @@ static void copy_last(struct view *v)
 // Lists how to begin, unless the user has typed already.
 static void open_start(struct screen *s)
 {
-    if (s->prompt && !*prompt_typed(s->prompt) && !typed_open(&s->typed) && !screen_covered(s) &&
-        !worker_waiting(s->worker))
+    if (s->prompt && !*prompt_typed(s->prompt) && !s->used && !typed_open(&s->typed) &&
+        !screen_covered(s))
         list_open_start(s->view, &s->lookup);
 }
 
@@ -182,7 +182,7 @@ static void take_news(struct screen *s)
             serve_capture(s, n->data);
         else if (n->kind == NEWS_OPEN && !strcmp(n->text, "tour"))
             s->view->tour = 1;
-        else if (n->kind == NEWS_OPEN && !strcmp(n->text, "start"))
+        else if (n->kind == NEWS_OPEN && !strcmp(n->text, "begin"))
             open_start(s);
         else if (n->kind == NEWS_OPEN && !strcmp(n->text, "last"))
             copy_last(s->view);
@@ -190,6 +190,8 @@ static void take_news(struct screen *s)
             list_open_picker(s->view, n->text, &s->lookup);
         else if (n->kind == NEWS_LEAVE)
             s->leave = s->ended = true;
+        else if (n->kind == NEWS_FILES)
+            palette_take_files(s->view, n->data);
         else if (n->kind == NEWS_DRAFT)
             take_draft(s, n->data);
         else

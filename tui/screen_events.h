@@ -25,13 +25,14 @@ enum news_kind {
     NEWS_SNAPSHOT, // data: struct snapshot
     NEWS_PICTURE,  // data: struct preview
     NEWS_JOBS,     // data: struct jobs_news
+    NEWS_FILES,    // data: struct list_view, the models and files of the palette
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
-    NEWS_OPEN,     // text: the picker to open, "tour", "start" or "last"
-    NEWS_DRAFT,    // data: struct draft, an earlier unsent line
-    NEWS_MAP,      // event: a map that the screen requested
-    NEWS_NO_MAP,   // text: why the requested map cannot be computed; NULL: another line was queued
-    NEWS_PAINTED,  // a picture is ready for the terminal
-    NEWS_LEAVE,    // the worker has ended
+    NEWS_OPEN,   // text: the picker to open, "tour", "last", or "begin" (the start list, if unused)
+    NEWS_DRAFT,  // data: struct draft, an earlier unsent line
+    NEWS_MAP,    // event: a map that the screen requested
+    NEWS_NO_MAP, // text: why the requested map cannot be computed; NULL: another line was queued
+    NEWS_PAINTED, // a picture is ready for the terminal
+    NEWS_LEAVE,   // the worker has ended
 };
 
 struct news {

@@ -117,6 +117,7 @@ void screen_submit(struct screen *s, const char *text)
     char *line;
     typed_submit(&s->typed, text);
     while (typed_next(&s->typed, &line)) {
+        s->used = true;
         screen_tour_ran(s, line);
         if (line[strspn(line, " \t\n")]) run_line(s, line);
         free(line);
@@ -270,6 +271,7 @@ static void run_action(struct screen *s, const char *action)
         list_open_help(s->view, s->keys, screen_context(s));
     } else if (!strcmp(action, "palette")) {
         list_open_palette(s->view, &s->lookup);
+        watcher_files(s->watcher);
     } else if (!strcmp(action, "layout")) {
         next_layout(s);
     } else if (!strcmp(action, "theme")) {

@@ -35,6 +35,7 @@ struct screen {
     char *remembered; // name of the layout that F7 chose last, for screen.layout auto; NULL: none
     int focus;        // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
+    bool used;               // a line was submitted
     int status;              // exit status
     atomic_int text_columns; // of the conversation, in the last frame
     bool stopping;           // the running command was asked to stop

@@ -257,6 +257,8 @@ struct list_view {
     struct buf filter;
     int width, height;       // of the rows drawn last
     struct preview *preview; // of the selected picture
+    bool awaits_files;       // models and files are still being listed
+    bool files_cut;          // not all files were listed
 };
 
 // --- a page to read ------------------------------------------------------------------------------

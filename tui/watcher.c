@@ -1,4 +1,5 @@
-// tui/watcher.c -- reads jobs and stores drafts in one thread, loads previews in another.
+// tui/watcher.c -- reads jobs and stores drafts in one thread; loads previews and lists files in
+// another.
 #include "tui/watcher.h"
 
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include "core/base/mem.h"
 #include "core/base/names.h"
 #include "sessions/jobs.h"
+#include "tui/list.h"
 #include "tui/snapshot.h"
 #include "tui/threads.h"
 #include "tui/view.h"
@@ -19,11 +21,13 @@ struct watcher {
     char *db;
     const struct draft_owner *owner;
     struct store *store;
-    pthread_t thread, previewer; // previews have their own thread: reading a file may block
+    // Previews and lists of files have their own thread: reading a file or folder may block.
+    pthread_t thread, previewer;
     pthread_mutex_t mutex;
     pthread_cond_t wake, wake_previewer;
     bool stop;
     char *preview;      // requested path; NULL: none
+    bool files;         // the palette's files are requested
     struct kept_draft { // drafts to store, the oldest first
         char *session;
         struct draft draft;
@@ -172,19 +176,32 @@ static void *watch(void *self)
     return NULL;
 }
 
+static bool is_running(void *self)
+{
+    struct watcher *w = self;
+    pthread_mutex_lock(&w->mutex);
+    const bool stop = w->stop;
+    pthread_mutex_unlock(&w->mutex);
+    return !stop;
+}
+
 static void *show_previews(void *self)
 {
     struct watcher *w = self;
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
         char *path = w->preview;
+        const bool files = w->files;
         w->preview = NULL;
-        if (!path) {
+        w->files = false;
+        if (!path && !files) {
             pthread_cond_wait(&w->wake_previewer, &w->mutex);
             continue;
         }
         pthread_mutex_unlock(&w->mutex);
-        news_post(w->queue, NEWS_PICTURE, NULL, preview_file(path, 160), preview_free);
+        if (path) news_post(w->queue, NEWS_PICTURE, NULL, preview_file(path, 160), preview_free);
+        if (files)
+            news_post(w->queue, NEWS_FILES, NULL, palette_files(is_running, w), palette_files_free);
         free(path);
         pthread_mutex_lock(&w->mutex);
     }
@@ -213,6 +230,14 @@ void watcher_preview(struct watcher *w, const char *path)
     pthread_mutex_lock(&w->mutex);
     free(w->preview);
     w->preview = xstrdup(path);
+    pthread_cond_signal(&w->wake_previewer);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+void watcher_files(struct watcher *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->files = true;
     pthread_cond_signal(&w->wake_previewer);
     pthread_mutex_unlock(&w->mutex);
 }

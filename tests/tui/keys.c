@@ -338,6 +338,51 @@ static void test_long_search(void **state)
     view_free(v);
 }
 
+static bool never(void *self)
+{
+    return false;
+}
+
+static void type(struct view *v, const char *text)
+{
+    for (; *text; text++) {
+        const struct key key = { .kind = KEY_TEXT, .bytes = { *text }, .length = 1 };
+        list_type(v, &key);
+    }
+}
+
+// Files reach the palette later: the search finds them then, and the selected item stays.
+static void test_files(void **state)
+{
+    struct view *v = view_new();
+    struct list_view *none = palette_files(never, NULL), *files = xcalloc(1, sizeof *files);
+    assert_true(none->files_cut);
+    palette_files_free(none);
+    list_open_palette(v, NULL);
+    type(v, "zzq");
+    char *text = drawn_list(v);
+    assert_non_null(strstr(text, "yet: files are still being listed"));
+    free(text);
+    list_act(v, "clear", NULL);
+    type(v, "sample");
+    list_act(v, "down", NULL);
+    const struct item *selected = &v->list.items[v->list.shown[v->list.selected]];
+    char *label = xstrdup(selected->label);
+    list_add(files, "sample.vlmsh", "script", "/run sample.vlmsh");
+    palette_take_files(v, files);
+    assert_int_equal(files->count, 0);
+    assert_string_equal(v->list.items[v->list.shown[v->list.selected]].label, label);
+    list_act(v, "clear", NULL);
+    type(v, "sample.vlm");
+    assert_string_equal(v->list.items[v->list.shown[0]].label, "sample.vlmsh");
+    list_release(&v->list);
+    palette_take_files(v, files); // the palette was closed
+    assert_int_equal(v->list.count, 0);
+    palette_files_free(files);
+    free(label);
+    view_free(v);
+}
+
 // A panel's key hides its global binding.
 static void test_help_rows(void **state)
 {
@@ -438,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_long_search),   cmocka_unit_test(test_help_rows),
         cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
         cmocka_unit_test(test_quote),         cmocka_unit_test(test_replies),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
