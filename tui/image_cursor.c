@@ -1,4 +1,5 @@
-// tui/image_cursor.c -- a cursor on the patches of a map: token, row, column, value and share.
+// tui/image_cursor.c -- the cursor and the mouse pointer on the patches of a map: token, row,
+// column, value and share.
 #include <math.h>
 #include <string.h>
 
@@ -20,15 +21,26 @@ void image_mark(const struct view *v, struct drawing *d)
     d->mark[3] = a[1] + (row + 1) * high;
 }
 
-// Returns the tile at the cursor, and the row and column of its patch; NULL: no map is there.
-static const struct map *patch_at_cursor(const struct view *v, int *row, int *col)
+// Returns the tile at a point of the picture, and the row and column of its patch; NULL: no map is
+// there.
+static const struct map *patch_at(const struct view *v, double x, double y, int *row, int *col)
 {
-    const struct image_view *i = &v->image;
     const struct map *m = view_map(v);
     struct drawing d = { 0 };
     if (!m) return NULL;
-    image_tiles(v, i, m, &d);
-    return drawing_patch(d.maps, d.map_count, i->point_x, i->point_y, row, col);
+    image_tiles(v, &v->image, m, &d);
+    return drawing_patch(d.maps, d.map_count, x, y, row, col);
+}
+
+static const struct map *patch_at_cursor(const struct view *v, int *row, int *col)
+{
+    return patch_at(v, v->image.point_x, v->image.point_y, row, col);
+}
+
+static const struct map *patch_at_pointer(const struct view *v, int *row, int *col)
+{
+    const struct image_view *i = &v->image;
+    return i->hovering ? patch_at(v, i->hover_x, i->hover_y, row, col) : NULL;
 }
 
 static void move_cursor(struct view *v, int across, int down)
@@ -69,23 +81,53 @@ unsigned image_cursor_act(struct view *v, const char *action)
 }
 
 // "token 30 (row 2, column 6): 0.0259, 6.6% of the map", "token 30 (2, 6): 0.0259, 6.6%"
+static void name_patch(const struct view *v, const struct map *m, int row, int col, bool brief,
+                       struct buf *b)
+{
+    char value[32] = "no value", share[32];
+    const int at = row * m->cols + col;
+    const double sum = maps_sum(&v->image, m), here = (double)m->values[at];
+    if (m->picture >= 0 && !m->tile) buf_printf(b, "token %d ", at);
+    if (m->tile && !brief) buf_printf(b, "%s ", m->tile);
+    buf_printf(b, brief ? "(%d, %d): " : "(row %d, column %d): ", row, col);
+    if (isfinite(here)) text_number(value, here, false);
+    buf_puts(b, m->dropped && m->dropped[at] ? "dropped" : value);
+    text_number(share, here / sum, true);
+    if (isfinite(here) && sum > 0) buf_printf(b, ", %s%s", share, brief ? "" : " of the map");
+}
+
 void image_cursor_draw(const struct view *v, struct canvas *c, struct area line)
 {
     int row = 0, col = 0;
-    char value[32] = "no value", share[32];
+    struct buf b = { 0 };
     const struct map *m = patch_at_cursor(v, &row, &col);
     if (!m) return;
-    const int at = row * m->cols + col;
-    const double sum = maps_sum(&v->image, m), here = (double)m->values[at];
-    const bool brief = line.width < 56;
-    struct buf b = { 0 };
-    if (m->picture >= 0 && !m->tile) buf_printf(&b, "token %d ", at);
-    if (m->tile && !brief) buf_printf(&b, "%s ", m->tile);
-    buf_printf(&b, brief ? "(%d, %d): " : "(row %d, column %d): ", row, col);
-    if (isfinite(here)) text_number(value, here, false);
-    buf_puts(&b, m->dropped && m->dropped[at] ? "dropped" : value);
-    text_number(share, here / sum, true);
-    if (isfinite(here) && sum > 0) buf_printf(&b, ", %s%s", share, brief ? "" : " of the map");
+    name_patch(v, m, row, col, line.width < 56, &b);
     canvas_text(c, line, 0, 0, STYLE_TEXT, b.data);
     buf_release(&b);
+}
+
+bool image_hover(struct view *v, int column, int line)
+{
+    struct image_view *i = &v->image;
+    const struct area a = i->map_area;
+    int row[2] = { -1, -1 }, col[2] = { -1, -1 };
+    const struct map *before = patch_at_pointer(v, &row[0], &col[0]);
+    i->hovering = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
+    i->hover_x = (column - a.x + 0.5) / fmax(a.width, 1);
+    i->hover_y = (line - a.y + 0.5) / fmax(a.height, 1);
+    const struct map *now = patch_at_pointer(v, &row[1], &col[1]);
+    return now != before || row[0] != row[1] || col[0] != col[1];
+}
+
+bool image_hover_name(const struct view *v, int width, struct buf *b)
+{
+    int row, col;
+    const struct map *m = patch_at_pointer(v, &row, &col);
+    if (!m) return false;
+    name_patch(v, m, row, col, false, b);
+    if ((int)b->length <= width) return true;
+    buf_clear(b);
+    name_patch(v, m, row, col, true, b);
+    return true;
 }

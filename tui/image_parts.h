@@ -29,7 +29,10 @@ bool image_highest(const struct view *v, double *x, double *y);
 void image_cursor_set(struct view *v); // sets it to the highest value
 unsigned image_cursor_act(struct view *v, const char *action);
 void image_mark(const struct view *v, struct drawing *d); // frames its patch
-// Writes the token, row, column and value of its patch.
+// Writes the token, row, column, value and share of its patch.
 void image_cursor_draw(const struct view *v, struct canvas *c, struct area line);
+// Describes the patch under the mouse pointer in `b`, in at most `width` columns if the shorter
+// form fits; false: the pointer is over no patch.
+bool image_hover_name(const struct view *v, int width, struct buf *b);
 
 #endif

@@ -110,7 +110,8 @@ static bool give_mouse(struct key_reader *r, size_t count, int code, int x, int 
     key->kind = KEY_MOUSE;
     key->x = x - 1;
     key->y = y - 1;
-    key->button = release || code & 32 ? 0 : code & 64 ? 4 + (code & 1) : (code & 3) + 1;
+    key->moved = code & 32;
+    key->button = release || key->moved ? 0 : code & 64 ? 4 + (code & 1) : (code & 3) + 1;
     return true;
 }
 

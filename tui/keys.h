@@ -27,8 +27,9 @@ struct key {
     char bytes[64]; // as received; KEY_REPLY: a reply of the terminal
     size_t length;
     // KEY_MOUSE: x and y from 0; button 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down, 0 a
-    // release or a movement.
+    // release or, if `moved`, a movement with or without a button.
     int x, y, button;
+    bool moved;
     char *paste; // KEY_PASTE: free() it
 };
 

@@ -28,6 +28,10 @@ struct panel {
     void (*click)(struct view *v, struct area area, int x, int y, int button);
 };
 
+// Notes that the mouse pointer is at a column and line of the screen; column -1: elsewhere. Returns
+// whether the picture panel shows something else now (image_cursor.c).
+bool image_hover(struct view *v, int column, int line);
+
 enum panel_id {
 #define X(name) PANEL_##name,
 #include "tui/panel_list.h"

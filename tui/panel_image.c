@@ -93,7 +93,8 @@ static void name_settings(struct buf *b, const struct view *v, const struct map 
 }
 
 // Shortens the words, then the bar; always draws both ends of the scale. Never cuts a number: "t11"
-// must not become "t1".
+// must not become "t1". While the mouse pointer is over the map, the patch below it takes the place
+// of the map's name, and if need be of the scale.
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
 {
@@ -105,7 +106,15 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
     snprintf(high, sizeof high, "%.3g", (double)max);
     const int numbers = (int)(strlen(low) + strlen(high)) + 2;
     const int least = few_colours(c) ? EIGHT : BAR_LEAST;
-    for (enum naming naming = NAME_FULL; naming <= NAME_NUMBERS; naming++) {
+    const bool hover =
+        m == view_map(v) && image_hover_name(v, line.width - numbers - least - 1, &b);
+    if (hover && (int)b.length + 1 + numbers + least > line.width) {
+        canvas_text(c, line, 0, 0, STYLE_TEXT, b.data);
+        buf_release(&b);
+        return;
+    }
+    if (hover) buf_putc(&b, ' ');
+    for (enum naming naming = NAME_FULL; !hover && naming <= NAME_NUMBERS; naming++) {
         buf_clear(&b);
         name_map(&b, m, naming);
         name_settings(&b, v, m);
@@ -120,7 +129,8 @@ static void draw_map_legend(const struct view *v, struct canvas *c, struct area 
     canvas_text(c, line, x + bar + 1, 0, STYLE_DIM, high);
     line.width -= width;
     if ((int)b.length <= line.width || (line.width > 0 && !has_numbers(m)))
-        canvas_text_n(c, line, 0, 0, STYLE_DIM, b.data, b.length - 1); // no space at the end
+        canvas_text_n(c, line, 0, 0, hover ? STYLE_TEXT : STYLE_DIM, b.data,
+                      b.length - 1); // no space at the end
     buf_release(&b);
 }
 

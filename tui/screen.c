@@ -210,7 +210,6 @@ static void take_news(struct screen *s)
         news_free(n);
     }
     if (s->worker) screen_apply(s);
-    terminal_mouse(s->terminal, settings_flag(s->view->settings, "screen.mouse"));
 }
 
 // Runs in the worker's thread; waits until the screen's thread has drawn the capture.
@@ -279,7 +278,7 @@ static int milliseconds(double seconds)
 // drawn.
 static double frame_time(const struct screen *s)
 {
-    return s->drawn + (s->key_at > s->drawn ? key_pause : frame_pause);
+    return s->drawn + (s->acted > s->drawn ? key_pause : frame_pause);
 }
 
 static double rest_pause(const struct screen *s)

@@ -185,6 +185,7 @@ void screen_draw(struct screen *s, struct canvas *c)
     const struct area panels = screen_panels_area(s, c);
     canvas_clear(c);
     s->view->image.strip.height = 0;
+    s->view->image.map_area = (struct area){ 0 };
     s->view->waiting = s->worker ? worker_waiting(s->worker) : 0;
 
     const int count = layout_place(screen_layout(s, c->columns), s->focus, screen_hidden(s->view),
@@ -214,6 +215,16 @@ void screen_draw(struct screen *s, struct canvas *c)
         list_draw(s->view, c, (struct area){ 0, 0, c->columns, c->lines });
 }
 
+// Movements of the mouse are reported only while they have an effect: each costs a few bytes, over
+// ssh too.
+static enum terminal_mouse mouse_wanted(const struct screen *s)
+{
+    const struct view *v = s->view;
+    const bool map = v->image.map_area.width > 0 && view_map(v) && !screen_covered(s);
+    if (!settings_flag(v->settings, "screen.mouse")) return MOUSE_NONE;
+    return map && settings_flag(v->settings, "screen.hover") ? MOUSE_MOVES : MOUSE_CLICKS;
+}
+
 void screen_show(struct screen *s)
 {
     int lines, columns;
@@ -227,6 +238,7 @@ void screen_show(struct screen *s)
     terminal_show(s->terminal, &s->canvas,
                   theme_on(theme_find(view_setting(s->view, "screen.theme")),
                            terminal_background(s->terminal)));
+    terminal_mouse(s->terminal, mouse_wanted(s));
     if (s->worker) screen_apply(s); // panels may have found that maps are missing
     s->dirty = false;
     s->drawn = clock_seconds();

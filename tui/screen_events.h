@@ -7,8 +7,8 @@
 //   while ((n = news_next(q))) { ... n->event ... news_free(n); }
 //
 // Any thread may post; one reads. An event is copied with its texts, ids, token, answer, table,
-// map, columns, flip and progress; the reader must not follow its other pointers (job, session,
-// info, answer.boxes). A map's area becomes fractions of the picture; a message becomes its text
+// map, columns, flip and progress; its other pointers (such as job, info, answer.boxes) are NULL. A
+// map's area becomes fractions of the picture; a message becomes its text
 // (event.text), role (event.id) and number of pictures (event.count); the pictures of EVENT_CHANGED
 // become previews (data: struct previews).
 #ifndef TUI_SCREEN_EVENTS_H

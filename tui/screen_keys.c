@@ -445,9 +445,31 @@ static void take_box(struct screen *s)
     s->focus = PANEL_NONE;
 }
 
-static void take_mouse(struct screen *s, const struct key *key)
+// Returns the topmost panel at the mouse, with its area; PANEL_NONE: none.
+static int panel_under(const struct screen *s, const struct key *key, struct area *area)
 {
     struct placed_panel placed[PANEL_COUNT];
+    for (int i = place_panels(s, s->focus, placed); i-- > 0;) {
+        *area = placed[i].area;
+        if (key->x >= area->x && key->y >= area->y && key->x < area->x + area->width &&
+            key->y < area->y + area->height)
+            return placed[i].panel;
+    }
+    return PANEL_NONE;
+}
+
+// A movement is no key: hints stay. It needs a new frame only if it reaches another patch; frames
+// for movements are as rare as those for news.
+static void take_movement(struct screen *s, const struct key *key)
+{
+    struct area area;
+    const bool over = !screen_covered(s) && panel_under(s, key, &area) == PANEL_image;
+    if (image_hover(s->view, over ? key->x : -1, over ? key->y : -1)) s->dirty = true;
+}
+
+static void take_mouse(struct screen *s, const struct key *key)
+{
+    struct area area;
     if (click_hint(s, key)) return;
     if (s->view->list.kind != LIST_NONE) {
         list_click(s->view, (struct area){ 0, 0, s->canvas.columns, s->canvas.lines }, key->x,
@@ -459,20 +481,14 @@ static void take_mouse(struct screen *s, const struct key *key)
         return;
     }
     if (!key->button && s->view->image.press_x < 0) return; // no box is being drawn
-    for (int i = place_panels(s, s->focus, placed); i-- > 0;) {
-        const struct area a = placed[i].area;
-        if (key->x < a.x || key->y < a.y || key->x >= a.x + a.width || key->y >= a.y + a.height)
-            continue;
-        const struct panel *panel = panel_at(placed[i].panel);
-        if (key->button == 1) s->focus = placed[i].panel;
-        const struct area inner = { a.x + 1, a.y + 1, a.width - 2, a.height - 2 };
-        s->view->image.commanding = *prompt_typed(s->prompt) == '/';
-        if (panel->click)
-            panel->click(s->view, inner, key->x - inner.x, key->y - inner.y, key->button);
-        take_box(s);
-        return;
-    }
-    if (key->button == 1) s->focus = PANEL_NONE;
+    const int under = panel_under(s, key, &area);
+    if (key->button == 1) s->focus = under;
+    if (under == PANEL_NONE) return;
+    const struct panel *panel = panel_at(under);
+    const struct area inner = { area.x + 1, area.y + 1, area.width - 2, area.height - 2 };
+    s->view->image.commanding = *prompt_typed(s->prompt) == '/';
+    if (panel->click) panel->click(s->view, inner, key->x - inner.x, key->y - inner.y, key->button);
+    take_box(s);
 }
 
 // Returns the panel in focus if it accepts letters, else NULL.
@@ -563,6 +579,12 @@ static void take_key(struct screen *s, struct key *key)
         s->dirty = true;
         return;
     }
+    if (key->kind == KEY_MOUSE && key->moved) {
+        take_movement(s, key);
+        return;
+    }
+    s->acted = clock_seconds();
+    if (key->kind != KEY_MOUSE) s->view->image.hovering = false; // typed: the pointer rests
     free(s->view->hint);
     s->view->hint = NULL;
     if (key->kind == KEY_MOUSE)

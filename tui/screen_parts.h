@@ -43,6 +43,7 @@ struct screen {
     double interrupted;      // time of the last Ctrl-C, if a second one would quit; 0: none
     double drawn;            // time of the last frame
     double key_at;           // time of the last input bytes
+    double acted;            // time of the last key, click or paste
     // The unsent text (draft): its owner; text and session as last stored; id of the crashed
     // shell's draft that it replaces; time of the next check (0: none).
     struct draft_owner owner;

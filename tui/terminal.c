@@ -34,10 +34,11 @@ struct terminal {
     struct terminfo info;
     struct termios before; // the shell's modes
     int colours;
-    bool true_colour, ascii, mouse;
-    bool console; // Linux console: a font of at most 512 glyphs
-    bool entered; // the alternate screen is shown
-    bool fresh;   // the next show clears the screen and draws everything
+    bool true_colour, ascii;
+    enum terminal_mouse mouse; // what the terminal reports
+    bool console;              // Linux console: a font of at most 512 glyphs
+    bool entered;              // the alternate screen is shown
+    bool fresh;                // the next show clears the screen and draws everything
     int cursor_x, cursor_y;
     char *farewell;
 };
@@ -46,9 +47,12 @@ struct terminal {
 // Alt-1). Leaving restores xterm's Alt mode.
 static const char modes_save[] = "\033[?1036s";
 static const char modes_on[] = "\033[?2004h\033[?1036h";
-static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1000l\033[?1036r";
+static const char modes_off[] = "\033[?2004l\033[?1006l\033[?1003l\033[?1000l\033[?1036r";
 static const char update_begin[] = "\033[?2026h", update_end[] = "\033[?2026l"; // synchronized
-static const char mouse_on[] = "\033[?1000h\033[?1006h", mouse_off[] = "\033[?1006l\033[?1000l";
+// In xterm, the end of mode 1003 also ends 1000; terminals without 1003 keep reporting clicks.
+static const char *const mouse_modes[] = { [MOUSE_NONE] = "\033[?1006l\033[?1003l\033[?1000l",
+                                           [MOUSE_CLICKS] = "\033[?1003l\033[?1000h\033[?1006h",
+                                           [MOUSE_MOVES] = "\033[?1000h\033[?1006h\033[?1003h" };
 
 void terminal_write(const char *bytes, size_t length)
 {
@@ -186,7 +190,7 @@ void terminal_enter(struct terminal *t)
     t->entered = true;
     terminfo_add(&b, t->info.strings[TERMINFO_KEYPAD]);
     buf_puts(&b, modes_on);
-    if (t->mouse) buf_puts(&b, mouse_on);
+    if (t->mouse) buf_puts(&b, mouse_modes[t->mouse]);
     send(&b);
     terminal_redraw(t);
 }
@@ -270,12 +274,11 @@ void terminal_close(struct terminal *t)
     terminal_free(t);
 }
 
-void terminal_mouse(struct terminal *t, bool on)
+void terminal_mouse(struct terminal *t, enum terminal_mouse mouse)
 {
-    if (!t->info.mouse || on == t->mouse) return;
-    t->mouse = on;
-    const char *bytes = on ? mouse_on : mouse_off;
-    terminal_write(bytes, strlen(bytes));
+    if (!t->info.mouse || mouse == t->mouse) return;
+    t->mouse = mouse;
+    terminal_write(mouse_modes[mouse], strlen(mouse_modes[mouse]));
 }
 
 // --- size ----------------------------------------------------------------------------------------

@@ -37,7 +37,9 @@ void terminal_prepare(const struct terminal *t, struct canvas *c, const char *gr
 void terminal_redraw(struct terminal *t); // the next show draws everything
 void terminal_leave(struct terminal *t);
 void terminal_enter(struct terminal *t);
-void terminal_mouse(struct terminal *t, bool on);
+// Sets what the terminal reports; without a mouse, it does nothing.
+enum terminal_mouse { MOUSE_NONE, MOUSE_CLICKS, MOUSE_MOVES };
+void terminal_mouse(struct terminal *t, enum terminal_mouse mouse);
 void terminal_write(const char *bytes, size_t length); // sent unchanged: the clipboard (OSC 52)
 
 #endif

@@ -108,6 +108,9 @@ struct image_view {
     // A cursor on the patch at this point, in fractions of the picture.
     bool pointing;
     double point_x, point_y;
+    // The mouse pointer is over the map, at this point.
+    bool hovering;
+    double hover_x, hover_y;
     struct map_id outdated; // the map that was shown when a setting changed: measured again
     bool renews;
     struct map_id requested;

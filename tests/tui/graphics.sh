@@ -59,6 +59,16 @@ for kind in "kitty", "iterm", "sixel":
     save(t, kind + "-map")
     share = equal(t.pictures[-1][4], near)
     check(len(t.pictures) == 1 and share < (0.75 if near else 0.5), "%s: the map lies over it: %.3f" % (kind, share))
+
+    # Six hundred movements of the mouse, at once, write a few frames of one line each, and no picture again.
+    x, y, columns, lines = t.pictures[-1][:4]
+    before = len(t.all)
+    t.type("".join("\x1b[<35;%d;%dM" % (x + 1 + i % columns, y + 1 + i // columns % lines) for i in range(600)))
+    t.wait_text("token [0-9]+ \\([0-9]+, [0-9]+\\): [0-9.e-]+, [0-9.]+%")
+    t.settle()
+    written = t.all[before:]
+    check(len(written) < 4000, "%s: movements of the mouse write %d bytes" % (kind, len(written)))
+    check(len(t.pictures) == 1 and not any(s in written for s in ("\x1b_G", "\x1bP", "1337;")), kind + ": a picture is sent again")
     t.type("\x1bOR")
     t.wait_text("o: view")
     t.settle()

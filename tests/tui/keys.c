@@ -171,6 +171,16 @@ static void test_mouse(void **state)
     assert_true(key_reader_next(&r, false, &key));
     assert_int_equal(key.button, 1);
     assert_int_equal(key.x, 0);
+    // Movements, with and without a button, are neither clicks nor releases.
+    const char *const moves[] = { "\033[<35;10;5M", "\033[<32;10;5M", "\033[MC!!" };
+    for (int i = 0; i < 3; i++) {
+        key_reader_add(&r, moves[i], strlen(moves[i]));
+        assert_true(key_reader_next(&r, false, &key));
+        assert_true(key.kind == KEY_MOUSE && key.moved && !key.button);
+    }
+    key_reader_add(&r, "\033[<0;10;5m", 10);
+    assert_true(key_reader_next(&r, false, &key));
+    assert_true(!key.moved && !key.button);
     key_reader_release(&r);
 }
 

@@ -59,6 +59,25 @@ wait_for '[0-9] sinks* left out (phi >'
 keys n Escape
 wait_gone 'row 5, column 5'
 
+# The mouse pointer over a patch shows its values in the line of the map's name, elsewhere nothing; the
+# terminal reports movements only while a map is shown, and screen.hover is on.
+moves() { [ "$(tmux display-message -p '#{mouse_all_flag}')" = "$1" ] || fail "$2"; }
+point() { tmux send-keys -l "$(printf '\033[<35;%d;%dM' "$1" "$2")"; }
+moves 1 'movements over a map are not reported'
+point 105 8
+wait_for 'token 75 (6, 3): [0-9.]*, [0-9.]*% .* [0-9.]*│' 'a patch under the pointer has no values'
+point 30 8
+wait_for 'layer 4 token 11' 'the values stay when the pointer leaves'
+point 105 8
+wait_for 'token 75 (6, 3)'
+keys Escape # a key brings the map's name back
+wait_gone 'token 75 (6, 3)'
+keys C-p
+wait_for 'find: commands'
+moves 0 'movements are reported although a list covers the map'
+keys Escape F3
+wait_for 'o: view'
+
 # A toggle measures the maps again: the line says whose settings they show.
 keys M-2
 wait_for '(changed settings)'
@@ -200,5 +219,8 @@ wait_for 'o: view'
 keys Up Escape
 line 'Where is the red circle?'
 wait_for '1 token,'
+line '/set screen.hover off'
+wait_for 'screen.hover = off'
+moves 0 'movements are reported although screen.hover is off'
 keys F10
 wait_for 'shell>'

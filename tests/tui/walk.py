@@ -252,7 +252,7 @@ def steps(pick):
     if kind < 0.86: return ["\x1b", None, "\x1b", None, pick.choice(PASTES), pick.choice(["\r", "\x05\x15", ""])]
     if kind < 0.92: return [pick.choice(SIZES)]
     if kind < 0.95: return [pick.choice(SIZES), pick.choice(SIZES), pick.choice(KEYS), None]
-    x, y, button = pick.randint(1, 100), pick.randint(1, 30), pick.choice([64, 65, 64, 65, 0])
+    x, y, button = pick.randint(1, 100), pick.randint(1, 30), pick.choice([64, 65, 64, 65, 0, 35])
     return ["\x1b[<%d;%d;%dM" % (button, x, y)] + (["\x1b[<0;%d;%dm" % (x + 2, y + 1)] if not button else [])
 
 
