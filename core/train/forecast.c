@@ -147,7 +147,10 @@ static int run_rows(struct dry *d, const struct load *load, struct forecast *f, 
     const int64_t batch = samples_of_rank(&d->t);
     struct picture picture = { 0 };
     struct labels labels = { 0 };
-    if (model_has_vision(m) && make_picture(d, &picture, err) < 0) return -1;
+    if (model_has_vision(m) && make_picture(d, &picture, err) < 0) {
+        loader_picture_release(d->job.backend, &picture);
+        return -1;
+    }
     make_labels(&labels, m, load->rows ? load->rows : picture.tokens + FORECAST_TEXT_ROWS,
                 &picture);
     const struct loss_item item = { .pictures = &picture,

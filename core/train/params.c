@@ -386,7 +386,8 @@ void params_release(struct params *p)
         struct param *one = &p->list[i];
         struct linear *layer = one->kind == PARAM_LORA_A ? one->weight->linear : NULL;
         struct lora *former = one->former;
-        if (one->tensor->grad == one->grad) { // otherwise add() failed before it set the gradient
+        // Otherwise add() failed before it replaced the tensor.
+        if (one->grad && one->tensor->grad == one->grad) {
             one->where->release(one->tensor->data);
             *one->tensor = one->stored;
         }

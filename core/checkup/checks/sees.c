@@ -181,6 +181,7 @@ static int check_order(struct checkup *c, struct err *err)
     int status = checkup_answer(c, c->settings, TOKENS, false, &a, &why);
     for (int k = 0; k < 2 && status == 0 && a.ids.count; k++)
         status = nats_with(c, &a.ids, order[k], 2, first, &nats[k], &why);
+    if (status < 0) checkup_answer_release(&a);
     if (c->stopped) {
         *err = why;
         return -1;

@@ -250,6 +250,42 @@ static void test_toggle(void **state)
     }
 }
 
+static int allocations_left;
+
+static void *scarce(size_t size)
+{
+    return allocations_left-- > 0 ? test_device()->alloc(size) : NULL;
+}
+
+// Whichever allocation fails, the model is as before.
+static void test_out_of_memory(void **state)
+{
+    (void)state;
+    struct err err;
+    struct backend backend = *test_device();
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    struct settings *s = with("train.params", "lora:v_proj:2; norm.weight");
+    if (!m) fail_msg("%s", err.text);
+    struct tensor *before = xcalloc(m->weights.count, sizeof *before);
+    for (size_t i = 0; i < m->weights.count; i++) before[i] = *m->weights.list[i].tensor;
+    backend.alloc = scarce;
+    int status = -1;
+    for (int most = 0; status < 0; most++) {
+        struct params p = { .backend = &backend };
+        allocations_left = most;
+        status = params_open(&p, m, s, &err);
+        if (status < 0) assert_non_null(strstr(err.text, "out of memory: training '"));
+        params_release(&p);
+        for (size_t i = 0; i < m->weights.count; i++) {
+            assert_memory_equal(&before[i], m->weights.list[i].tensor, sizeof *before);
+            if (m->weights.list[i].linear) assert_null(m->weights.list[i].linear->lora);
+        }
+    }
+    free(before);
+    settings_free(s);
+    model_free(m);
+}
+
 static int64_t trained(struct model *m, const char *key, const char *value)
 {
     struct err err;
@@ -473,11 +509,17 @@ static void test_lora_continued(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),          cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_rules_refused),   cmocka_unit_test(test_toggle),
-        cmocka_unit_test(test_lora_start),      cmocka_unit_test(test_lora_continued),
-        cmocka_unit_test(test_reached),         cmocka_unit_test(test_sets_of_each_family),
-        cmocka_unit_test(test_lora_of_routers), cmocka_unit_test(test_norms_of_heads),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_refused),
+        cmocka_unit_test(test_toggle),
+        cmocka_unit_test(test_lora_start),
+        cmocka_unit_test(test_lora_continued),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_reached),
+        cmocka_unit_test(test_sets_of_each_family),
+        cmocka_unit_test(test_lora_of_routers),
+        cmocka_unit_test(test_norms_of_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
