@@ -134,7 +134,9 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     *parts = t->plan.forecast.parts; // MEMORY_PROGRAM, and without cached pictures MEMORY_PICTURES,
                                      // stay the forecast's
     parts->of[MEMORY_MAPPED] = checkpoint_mapped(m->checkpoint);
-    parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + offloaded;
+    // With train.exact_sum, sft_ranks.c sums all gradients on the host.
+    parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + offloaded +
+                             (exact && own ? trained + on_host : 0);
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);
     parts->of[MEMORY_MASTERS] = trained;
     parts->of[MEMORY_GRADIENTS] = trained * (gradients + (exact && !own));

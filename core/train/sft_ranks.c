@@ -189,7 +189,7 @@ void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t c
 
 void sft_exact_begin(struct sft *t)
 {
-    if (!t->sums.exact) { // on the CPU, sft_memory counts `exact` as gradients
+    if (!t->sums.exact) { // sft_memory counts them
         t->sums.piece = xreallocarray(NULL, PIECE, sizeof *t->sums.piece);
         t->sums.exact = xcalloc(t->params.count + 1, sizeof *t->sums.exact);
         for (size_t i = 0; i < t->params.count; i++)
