@@ -34,8 +34,8 @@ struct arena_mark {
 
 // Allocates 64-byte aligned memory, not zeroed; NULL on failure (size 0 gives a valid pointer).
 void *arena_alloc(struct arena *a, size_t size);
-// Like arena_alloc, but a block of 1 MB or more takes exactly its size from the device, leaves
-// chunks free for small blocks, and lives until arena_release, whatever mark the arena is reset to.
+// For arenas that are never reset: like arena_alloc, but a block of 1 MB or more takes exactly its
+// size from the device and leaves chunks free for small blocks. Only arena_release frees it.
 void *arena_alloc_alone(struct arena *a, size_t size);
 // Returns the host arena of the same lifetime: `a` itself if the device uses host memory.
 struct arena *arena_host(struct arena *a);
