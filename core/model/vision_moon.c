@@ -90,7 +90,6 @@ static int moon_read_pictures(struct picture_config *p, const struct vision_conf
         return -1;
     if (!pad) return err_set(err, "\"pad_input\" false is not supported");
     if (check_merge(v, json, err) < 0) return -1;
-    p->crop = false;
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 

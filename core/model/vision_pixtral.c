@@ -85,7 +85,6 @@ static int pixtral_read_pictures(struct picture_config *p, const struct vision_c
     if (picture_config_read_shared(p, json, err) < 0 || read_size(p, json, err) < 0 ||
         check_patch(v, json, err) < 0)
         return -1;
-    p->crop = false; // the processor has no crop
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 

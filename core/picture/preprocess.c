@@ -125,7 +125,6 @@ int picture_config_read_shared(struct picture_config *c, const cJSON *json, stru
     if (json && !cJSON_IsObject(json)) return err_set(err, "the file is not a JSON object");
     if (json_bool(json, "do_convert_rgb", c->flatten, &c->flatten, err) < 0 ||
         json_bool(json, "do_resize", c->resize, &c->resize, err) < 0 ||
-        json_bool(json, "do_center_crop", c->crop, &c->crop, err) < 0 ||
         json_bool(json, "do_rescale", c->rescale, &c->rescale, err) < 0 ||
         json_bool(json, "do_normalize", c->normalize, &c->normalize, err) < 0)
         return -1;
@@ -153,6 +152,7 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
         c->exact_height = c->height;
     }
     if (picture_config_read_shared(c, json, err) < 0 || size_read(c, json, err) < 0 ||
+        json_bool(json, "do_center_crop", c->crop, &c->crop, err) < 0 ||
         crop_read(c, json, err) < 0 || json_text(json, "image_processor_type", "", &type, err) < 0)
         return -1;
     if (!strncmp(type, "LlavaImageProcessor", 19)) { // no other processor pads

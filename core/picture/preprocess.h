@@ -91,7 +91,7 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
 
 // Sets the border to the colour of the mean.
 void picture_border_of_mean(struct picture_config *c);
-// Reads the keys that all processors share: switches, mean and std, resample, rescale_factor.
+// Reads the keys that all processors share (PICTURE_SHARED_KEYS).
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
 // Returns a copy of c (FIT_NATIVE, FIT_PATCHES, FIT_BUDGET or FIT_WITHIN) with its limit lowered

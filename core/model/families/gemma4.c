@@ -50,7 +50,6 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
         vision_check_equal(json, "patch_size", v->patch, err) < 0 ||
         vision_check_equal(json, "pooling_kernel_size", v->merge, err) < 0)
         return -1;
-    p->crop = false; // the processor does not crop
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 

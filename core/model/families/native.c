@@ -56,7 +56,6 @@ int native_read_pictures(struct model *m, const struct checkpoint *c,
         vision_check_equal(json, "temporal_patch_size", v->times, err) < 0 ||
         (!m->picture.resize && err_set(err, "\"do_resize\" false is not supported") < 0))
         return err_in(err, "%s", checkpoint_preprocessor_file(c));
-    m->picture.crop = false; // no processor of this kind crops
     return 0;
 }
 
