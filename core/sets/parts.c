@@ -1,6 +1,7 @@
 // core/sets/parts.c -- the parts of a large JSON object.
 //
-// The scan only counts brackets and skips strings; parsing a part checks its content.
+// The scan finds where values end: it counts brackets and skips strings. Parsing a part checks its
+// content.
 #include "core/sets/parts.h"
 
 #include <stdlib.h>
@@ -47,23 +48,26 @@ static int skip_string(struct scan *s, struct err *err)
     return 0;
 }
 
-// Skips one value of any type.
+// Skips one value of any type, and the white space after it.
 static int skip_value(struct scan *s, struct json_part *part, struct err *err)
 {
+    static const char ends[] = " \t\r\n,\"[]{}"; // a number or a word
     int64_t depth = 0;
-    skip_blanks(s);
     part->at = s->at;
-    while (s->at < s->p->size) {
-        const char c = here(s);
-        if (c == '"') {
-            if (skip_string(s, err) < 0) return -1;
-            continue;
-        }
-        if (!depth && (c == ',' || c == ']' || c == '}')) break;
-        depth += (c == '[' || c == '{') - (c == ']' || c == '}');
-        s->at++;
+    if (here(s) && strchr("\"[{", here(s))) {
+        do {
+            const char c = here(s);
+            depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+            if (c != '"')
+                s->at++;
+            else if (skip_string(s, err) < 0)
+                return -1;
+        } while (depth && s->at < s->p->size);
+    } else {
+        while (!strchr(ends, here(s))) s->at++;
     }
     part->size = s->at - part->at;
+    skip_blanks(s);
     return s->at < s->p->size && part->size ? 0 : broken(s, err);
 }
 
@@ -76,26 +80,34 @@ static void add_item(struct json_list *l, size_t *room, struct json_part item)
     l->items[l->count++] = item;
 }
 
+// Skips a comma, and the white space after it. False: no comma.
+static bool skip_comma(struct scan *s)
+{
+    if (here(s) != ',') return false;
+    s->at++;
+    skip_blanks(s);
+    return true;
+}
+
 static int scan_items(struct scan *s, struct json_list *l, struct err *err)
 {
     size_t room = 0;
     s->at++;
-    for (skip_blanks(s); here(s) != ']'; skip_blanks(s)) {
+    skip_blanks(s);
+    for (bool more = here(s) != ']'; more; more = skip_comma(s)) {
         struct json_part item;
         if (skip_value(s, &item, err) < 0) return -1;
         if (s->at > long_file && l->count % LOOK == 0 && cancel_requested())
             return err_set(err, "cancelled");
         add_item(l, &room, item);
-        if (here(s) == ',')
-            s->at++;
-        else if (here(s) != ']')
-            return broken(s, err);
     }
+    if (here(s) != ']') return broken(s, err);
     s->at++;
+    skip_blanks(s);
     return 0;
 }
 
-// Scans a member: "KEY": VALUE.
+// Scans a member: "KEY": VALUE, and the white space after it.
 static int scan_member(struct scan *s, struct err *err)
 {
     struct json_parts *p = s->p;
@@ -127,15 +139,13 @@ static int scan(struct scan *s, struct err *err)
     skip_blanks(s);
     if (here(s) != '{') return broken(s, err);
     s->at++;
-    for (skip_blanks(s); here(s) != '}'; skip_blanks(s)) {
+    skip_blanks(s);
+    for (bool more = here(s) != '}'; more; more = skip_comma(s))
         if (scan_member(s, err) < 0) return -1;
-        skip_blanks(s);
-        if (here(s) == ',')
-            s->at++;
-        else if (here(s) != '}')
-            return broken(s, err);
-    }
-    return 0;
+    if (here(s) != '}') return broken(s, err);
+    s->at++;
+    skip_blanks(s);
+    return s->at == s->p->size ? 0 : broken(s, err);
 }
 
 int json_parts_open(struct json_parts *p, const char *path, struct err *err)

@@ -457,6 +457,14 @@ static void test_refused(void **state)
     check_refused("textvqa", "g.json", "{\"data\": [{\"question\": \"q\"}]}", "image_id");
     check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
+    static const char *const bad[] = { "] x}",       "], \"n\": 1 x}", "], \"n\": \"1\"x}",
+                                       "],}",        "]} x",           ", 1 x]}",
+                                       ", 1\"x\"]}", ", {} {}]}",      ",]}" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *text = xasprintf("{\"data\": [{\"question\": \"q\", \"image_id\": \"1\"}%s", bad[i]);
+        check_refused("textvqa", "h.json", text, "is not valid JSON");
+        free(text);
+    }
     check_refused("textvqa", "k.json", "{\"data\": [{\"question\": \"q\\u0000 cut\"}]}", "\\u0000");
     check_refused("textvqa", "j.json", "{\"data\": []}", "contains no samples");
     check_refused("textvqa", "l.json", "{\n\"a\": 1}",
