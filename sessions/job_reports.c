@@ -22,8 +22,8 @@
 #include "core/base/mem.h"
 #include "sessions/job_internal.h"
 
-// Bytes read at once; vlmsh writes no line that is longer.
-static const size_t piece = (size_t)4 << 20;
+// Bytes read at once, and at most for a long line (a table, a prompt).
+static const size_t piece = (size_t)4 << 20, longest = (size_t)256 << 20;
 
 static const struct {
     const char *name;
@@ -293,19 +293,47 @@ static int read_place(struct store *s, int64_t id, int part, int64_t *place, str
                         "ii", id, (int64_t)part);
 }
 
-// Reads a piece from `place` on. Returns its size; 0 at the end, -1 on failure.
-static ssize_t read_piece(const char *path, int64_t place, char *text)
+// The bytes at a place of a file.
+struct block {
+    char *text; // [room]
+    size_t size, room;
+};
+
+// Reads a piece from `place` on: as much as it takes to have a whole line, at most `longest`. The
+// size is 0 at the end, and on failure.
+static void read_block(struct block *p, const char *path, int64_t place)
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const ssize_t n = file >= 0 ? pread(file, text, piece, place) : -1;
+    bool whole = false;
+    p->size = 0;
+    while (file >= 0 && !whole) {
+        const size_t before = p->size, most = p->room ? 2 * p->room : piece;
+        if (before == p->room) {
+            if (most > longest) break;
+            p->text = xreallocarray(p->text, p->room = most, 1);
+        }
+        const ssize_t n = pread(file, p->text + before, p->room - before, place + (int64_t)before);
+        if (n <= 0) break;
+        p->size += (size_t)n;
+        whole = memchr(p->text + before, '\n', (size_t)n);
+    }
     if (file >= 0) close(file);
-    return n;
+}
+
+// Takes the complete lines; returns their size in bytes. Skips what is longer than any line.
+static size_t take_block(struct report_list *l, const struct block *p)
+{
+    const size_t used = p->size ? take_lines(l, p->text, p->size) : 0;
+    if (used || p->size < longest) return used;
+    const char *text = "a report of more than 256 MB was not saved";
+    report_add(l, REPORT_LINE, 0, NAN, 1, &text);
+    return p->size;
 }
 
 // Reads the rest of a file, each piece in one transaction.
 static int import_file(struct store *s, int64_t id, int part, const char *path, struct err *err)
 {
-    char *text = xmalloc(piece);
+    struct block read = { 0 };
     int status = 0;
     size_t used;
     do {
@@ -315,10 +343,11 @@ static int import_file(struct store *s, int64_t id, int part, const char *path, 
         used = 0;
         if ((status = store_lock(s, err)) < 0) break;
         status = read_place(s, id, part, &place, err);
-        const ssize_t n = status == 0 ? read_piece(path, place, text) : 0;
-        if (n > 0) used = take_lines(&l, text, (size_t)n);
-        if (!used && n == (ssize_t)piece) used = piece; // no line is that long
-        if (status == 0) status = write_rows(&w, &l, err);
+        if (status == 0) {
+            read_block(&read, path, place);
+            used = take_block(&l, &read);
+            status = write_rows(&w, &l, err);
+        }
         if (status == 0 && used)
             status = store_run(s, err,
                                "INSERT OR REPLACE INTO job_reads(job, part, place) VALUES(?, ?, ?)",
@@ -327,7 +356,7 @@ static int import_file(struct store *s, int64_t id, int part, const char *path, 
         report_writer_release(&w);
         reports_release(&l);
     } while (status == 0 && used);
-    free(text);
+    free(read.text);
     return status;
 }
 
@@ -390,15 +419,15 @@ int job_import_all(struct store *s, int64_t id, struct err *err)
 
 bool job_reports_state(const char *folder, enum job_state *state, char **message)
 {
-    char *path = reports_path(folder, 0), *text = xmalloc(piece);
+    char *path = reports_path(folder, 0);
     struct report_list l = { 0 };
+    struct block read = { 0 };
     bool found = false;
     int64_t place = 0;
-    ssize_t n;
     size_t used = 0;
     do {
-        n = read_piece(path, place, text);
-        used = n > 0 ? take_lines(&l, text, (size_t)n) : 0;
+        read_block(&read, path, place);
+        used = take_block(&l, &read);
         place += (int64_t)used;
         for (size_t i = 0; i < l.count; i++) {
             const struct report *t = &l.list[i];
@@ -413,7 +442,7 @@ bool job_reports_state(const char *folder, enum job_state *state, char **message
         reports_clear(&l);
     } while (used);
     reports_release(&l);
-    free(text);
+    free(read.text);
     free(path);
     return found;
 }

@@ -156,6 +156,38 @@ static void a_torn_line_is_cut_off(void **state)
     store_close(s);
 }
 
+// A prompt or a table may be longer than a piece of the file.
+static void long_lines_are_read(void **state)
+{
+    enum { LENGTH = 9 << 20 };
+    struct store *s = open_store();
+    struct err err = { 0 };
+    enum job_state job_state = STATE_RUNNING;
+    char *place, *value = xmalloc(LENGTH + 1);
+    const int64_t id = add_job(s, &place);
+    struct report_writer w = reports_to_file(place, id, 0);
+    struct report_list l = { 0 };
+    int64_t length = 0;
+    memset(value, 'x', LENGTH);
+    value[LENGTH] = 0;
+    report_add(&l, REPORT_RESULT, 0, NAN, 2, (const char *const[]){ "long", value });
+    report_add(&l, REPORT_STATE, 0, NAN, 2,
+               (const char *const[]){ job_state_name(STATE_DONE), "the end" });
+    assert_int_equal(report_write(&w, &l, &err), 0);
+    assert_true(job_reports_state(place, &job_state, NULL));
+    assert_int_equal(job_state, STATE_DONE);
+    job_import(s, id);
+    assert_int_equal(store_number(s, &err, 0, &length,
+                                  "SELECT length(value) FROM job_results WHERE job = ?", "i", id),
+                     0);
+    assert_int_equal(length, LENGTH);
+    reports_release(&l);
+    report_writer_release(&w);
+    free(value);
+    free(place);
+    store_close(s);
+}
+
 static void a_full_disk_leaves_whole_lines(void **state)
 {
     struct store *s = open_store();
@@ -211,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reports_by_file_equal_direct_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(a_torn_line_is_cut_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_lines_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_lines, setup, teardown),
         cmocka_unit_test_setup_teardown(parts_may_report_in_any_order, setup, teardown),
     };
