@@ -192,7 +192,10 @@ static void device_release(void *memory)
 static void memory_sizes(size_t *unused, size_t *total)
 {
     cuda_stream();
-    if (cudaMemGetInfo(unused, total) != cudaSuccess) *unused = *total = 0;
+    const cudaError_t error = cudaMemGetInfo(unused, total);
+    if (error == cudaSuccess) return;
+    *unused = *total = 0;
+    cuda_broke("reading how much memory is free", error);
 }
 
 void *cuda_scratch(size_t bytes)
