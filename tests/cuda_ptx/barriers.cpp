@@ -34,6 +34,7 @@ struct clock {
 struct bulk {
     uint64_t from;
     uint32_t to, bytes;
+    bool readable; // false after a finding
 };
 
 struct mbarrier {
@@ -95,7 +96,7 @@ void advance(warp &w, unsigned lane, uint32_t address, mbarrier *b)
     if (b->copied < b->expected) return;
     for (const bulk &c : b->copies) {
         uint8_t *const to = bulk_ends(c.to, c.bytes);
-        if (to) memcpy(to, (const void *)(uintptr_t)c.from, c.bytes);
+        if (to && c.readable) memcpy(to, (const void *)(uintptr_t)c.from, c.bytes);
     }
     b->copies.clear();
     b->expected = b->copied = 0;
@@ -182,8 +183,8 @@ void wait(warp &w, const instruction &i, uint32_t lanes)
 void bulk_copy(warp &w, const instruction &i, uint32_t lanes)
 {
     for_lanes(lanes, [&](unsigned l) {
-        const bulk c = { address_of(w, i.from, l), (uint32_t)address_of(w, i.to, l),
-                         w.at<uint32_t>(i.at[0])[l] };
+        bulk c = { address_of(w, i.from, l), (uint32_t)address_of(w, i.to, l),
+                   w.at<uint32_t>(i.at[0])[l], true };
         const uint32_t at = (uint32_t)address_of(w, i.barrier, l);
         mbarrier *const b = barrier_at(w, l, at);
         if (!b) return;
@@ -196,7 +197,8 @@ void bulk_copy(warp &w, const instruction &i, uint32_t lanes)
         if (!b->fenced)
             found(w, l, A_COPY, "no fence follows the initialisation of its mbarrier at %#lx",
                   (unsigned long)at);
-        for (uint32_t n = 0; n < c.bytes; n += 16) global(w, l, c.from + n, 16, READ);
+        for (uint64_t at = c.from; at < c.from + c.bytes; at += 16)
+            c.readable &= global(w, l, at, 16, READ) == (const uint8_t *)(uintptr_t)at;
         advance(w, l, at, b);
         if (!bulk_begins(w, l, c.to, c.bytes, b->index, b->phase)) return;
         b->copied += c.bytes;

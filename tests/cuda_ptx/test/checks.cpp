@@ -224,6 +224,24 @@ void check_mbarriers(void)
            "unknown instruction");
 }
 
+// With CUDA_PTX_GO_ON, the program also continues after a copy from an address without memory.
+void check_goes_on(void)
+{
+    const std::string text = told_by([]() {
+        setenv("CUDA_PTX_GO_ON", "1", 1);
+        void *memory;
+        cudaMalloc(&memory, 1024);
+        const cuda_host_access access;
+        run(setup + "mov.u64 %rd2, 4096;\n" + expecting("128") + bulk("%r1", "%rd2", "128") + full +
+                "ld.shared.u32 %r4, [%r1+2048];\n",
+            { 1, 64, false }, memory);
+    });
+    const bool good = text.find("global memory: ") != text.npos &&
+                      text.find("cuda_ptx: shared memory: ") != text.npos;
+    if (!good) printf("going on: reported '%s'\n", text.c_str());
+    failed += !good;
+}
+
 // The emulation's own mbarriers (tests/cuda_host/bulk_copies.h): thread 0 fills, warp 1 reads.
 void check_host(const char *name, unsigned expected, unsigned bytes, bool arrives, const char *want)
 {
@@ -402,6 +420,7 @@ int main(void)
     check_shared();
     check_copies();
     check_bulk_copies();
+    check_goes_on();
     check_ring();
     check_mbarriers();
     check_host_copies();
