@@ -41,10 +41,11 @@ static void little_is_lost(void **state)
 {
     (void)state;
     static const double most[] = { 0.0049, 0.0713, 0.0172 };
-    static const float scales[] = { 1e-5f, 0.02f, 1, 1000 };
+    static const float scales[] = { 0.02f, 1,
+                                    1000 }; // a block's scale is f16: of 1e-5 little is left
     float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
     for (int i = 0; i < 3; i++)
-        for (int s = 1; s < 4; s++) {
+        for (int s = 0; s < 3; s++) {
             normal(x, N, scales[s]);
             round_trip(y, x, packed[i], N);
             const double lost = relative_error(x, y, N);
