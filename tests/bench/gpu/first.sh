@@ -15,8 +15,9 @@
 # FIRST_SECONDS: time for all parts (840). A part gets what is left, or its own limit; one that would
 # begin with less than 15 s left is not run. FIRST_OUT: the folder of results ($OUT, or
 # build/bench/first): NN-PART.md of each part, and first.md, which tells what was done. The models
-# are written at the beginning, in the background. Parts that a former call has finished in the same
-# FIRST_OUT are not run again. Other variables as in run.sh.
+# are written at the beginning, in the background, to GPU_FOLDER (/dev/shm/vlmsh-models, which needs
+# 30 GB, with the families 55 GB). Parts that a former call has finished in the same FIRST_OUT are
+# not run again. Other variables as in run.sh.
 set -u
 build=${1:?usage: tests/bench/gpu/first.sh BUILD_DIR [PART...]}
 shift

@@ -11,12 +11,13 @@
 #     attention
 #     quantised   as model, with weights of GGUF files: q8_0, q4_k
 #     several     as model, with the layers on two GPUs
-#     families    as model, for shapes of other families (another 65 GB)
+#     families    as model, for shapes of other families
 #
 # $VLMSH_CUDA names the library. PEERS=PYTHON: an interpreter with torch, transformers and
 # accelerate; without it, vlmsh is measured alone. PEERS_STATIC=1: also transformers with a static cache,
-# compiled. GPU_FOLDER: where the models are written, 22 GB (build/bench; a folder in memory is
-# faster). GPU_REPORT: the report (build/bench/gpu.md); a part that is measured again replaces its
+# compiled. GPU_FOLDER: where the models are written, 22 GB, and one after the other the GGUF files,
+# 8 GB at most, and the other families, 33 GB at most, each deleted after its measurement
+# (build/bench; a folder in memory is faster). GPU_REPORT: the report (build/bench/gpu.md); a part that is measured again replaces its
 # former text. GPU_SECONDS: time limit of one measurement. GPU_TRY=1: very small sizes, to try this
 # script on the emulated GPU.
 set -u
@@ -95,6 +96,16 @@ each_model() {
     return $status
 }
 
+# No other part reads these models.
+each_family() {
+    local status=0
+    for f in $families; do
+        models=$f each_model "$@" || status=1
+        case " $models " in *" $f "*) ;; *) rm -rf "${folder:?}/$f" ;; esac
+    done
+    return $status
+}
+
 # Measures each model as a GGUF file.
 quantised() {
     local status=0 file
@@ -105,6 +116,7 @@ quantised() {
             [ -f "$file" ] || measure "$build/vlmsh" quantize "$folder/$m" "$file" --type $type --no-compare >"$pieces/wrote" ||
                 { status=1; continue; }
             measure "$build/$here/model" "$file" "${rows[@]}" || status=1
+            rm "$file"
             echo
         done
     done
@@ -149,7 +161,7 @@ measure_part() {
     families)
         printf '## Families\n\n'
         after=("${rows[0]}")
-        models=$families each_model "$build/$here/model"
+        each_family "$build/$here/model"
         ;;
     products | attention) measure "$build/$here/$1" $by ;;
     *)
