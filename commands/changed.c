@@ -225,7 +225,7 @@ static int changed_run(struct shell *shell, int argc, char **argv, struct err *e
 {
     struct changed_options w = { .number = 1 };
     if (options_parse(options, &w, argc, argv, err) < 0) return -1;
-    if (w.worse && w.better) return err_set(err, "--worse and --better exclude each other");
+    if (w.worse && w.better) return err_set(err, "--worse and --better cannot be combined");
     const char *which = changed_which[w.worse    ? CHANGED_WORSE
                                       : w.better ? CHANGED_BETTER
                                                  : CHANGED_ALL];

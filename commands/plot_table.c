@@ -67,14 +67,14 @@ static int choose_interval(struct drawing *d, struct err *err)
 {
     const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
     if (d->o->mean && d->o->smooth > 1) // a smoothed mean may lie outside its interval
-        return err_set(err, "--mean and --smooth exclude each other for a CSV file");
+        return err_set(err, "--mean and --smooth cannot be combined for a CSV file");
     if (!text) return 0;
     if (!comma || strchr(comma + 1, ','))
         return err_set(err, "--interval needs two columns, LOW,HIGH, not '%s'", text);
     if (d->y_count > 1)
         return err_set(err, "--interval needs exactly one column Y, not %zu", d->y_count);
-    if (d->o->smooth > 1) return err_set(err, "--interval and --smooth exclude each other");
-    if (d->o->mean) return err_set(err, "--interval and --mean exclude each other");
+    if (d->o->smooth > 1) return err_set(err, "--interval and --smooth cannot be combined");
+    if (d->o->mean) return err_set(err, "--interval and --mean cannot be combined");
     char *low = xstrndup(text, (size_t)(comma - text));
     d->low = csv_find_column(&d->t, low, d->path, err);
     free(low);

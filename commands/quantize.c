@@ -44,7 +44,7 @@ static int read_options(struct quantize_options *o, int argc, char **argv, struc
     const size_t n = strlen(o->path);
     if (n < 5 || strcmp(o->path + n - 5, ".gguf") != 0)
         return err_set(err, "the file to write must end in .gguf: '%s'", o->path);
-    if (o->write_only && o->text) return err_set(err, "--text and --no-compare exclude each other");
+    if (o->write_only && o->text) return err_set(err, "--text and --no-compare cannot be combined");
     return model_gguf_type(o->type, err);
 }
 

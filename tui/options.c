@@ -172,10 +172,10 @@ int options_read(struct options *o, int argc, char **argv, struct err *err)
     o->rest = read + 1;
     place_pictures(o);
     if (!o->subcommand && (o->help || o->version)) o->subcommand = o->help ? "help" : "version";
-    if (o->plain && o->json) return err_set(err, "--plain and --json exclude each other");
+    if (o->plain && o->json) return err_set(err, "--plain and --json cannot be combined");
     if (o->run && !o->model) return err_set(err, "run needs a MODEL (a folder 'run': ./run)");
     if (o->session && o->unsaved)
-        return err_set(err, "--session and --no-session exclude each other");
+        return err_set(err, "--session and --no-session cannot be combined");
     if (o->mmproj && !o->model) return err_set(err, "--mmproj needs a MODEL that is a GGUF file");
     if (o->ignore && !o->model) return err_set(err, "--ignore-weights needs a MODEL");
     if (o->mmproj) o->model = o->pair = checkpoint_with_encoder(o->model, o->mmproj);

@@ -36,7 +36,7 @@ static int add_column(struct set_columns *c, const char *part, struct err *err)
     const char *key = key_of(part, size);
     if (!key || !part[size] || !part[size + 1])
         return err_set(err,
-                       "--columns wants NAME=COLUMN, with id, question, answer, picture, choices, "
+                       "--columns takes NAME=COLUMN, with id, question, answer, picture, choices, "
                        "A to Z, hint or subset as NAME, not '%s'",
                        part);
     for (size_t i = 0; i < c->count; i++)

@@ -270,7 +270,7 @@ error: --interval needs two columns, LOW,HIGH, not 'text'
 > /plot $layers run visual text --interval text,visual
 error: --interval needs exactly one column Y, not 2
 > /plot $layers layer visual --mean --smooth 3
-error: --mean and --smooth exclude each other for a CSV file
+error: --mean and --smooth cannot be combined for a CSV file
 > /plot $layers run visual --interval text,none
 error: '$work/layers.csv' has no column 'none'; columns: run, layer, visual, visual std, text, text std, text but first, text but first std, provenance.model, provenance.state
 E

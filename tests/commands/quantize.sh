@@ -216,7 +216,7 @@ refused "exists" quantize tests/goldens/qwen2 "$work/qwen2/m.gguf" --type f16
 refused "types: q8_0, q4_k, f16, bf16" quantize tests/goldens/qwen2 "$work/x.gguf" --type q5_k
 refused "give --type TYPE" quantize tests/goldens/qwen2 "$work/x.gguf"
 refused "must end in .gguf" quantize tests/goldens/qwen2 "$work/x" --type f16
-refused "exclude each other" quantize tests/goldens/qwen2 "$work/x.gguf" --type f16 --text "$work/text" --no-compare
+refused "cannot be combined" quantize tests/goldens/qwen2 "$work/x.gguf" --type f16 --text "$work/text" --no-compare
 refused "MODEL" quantize --type f16
 refused "unknown type 'q4_k' of the encoder" quantize $llava "$work/x.gguf" --type q4_k --encoder q4_k
 refused "mmproj-m.gguf' already exists" quantize $llava "$work/copy/m.gguf" --type f16
