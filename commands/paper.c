@@ -88,20 +88,21 @@ static void list(const struct shell *shell, const struct paper *only)
 
 // --- the plan ------------------------------------------------------------------------------------
 
-// True for a setting that says where and how jobs run, and so changes no result.
-static bool is_of_jobs(const struct setting *row)
+// True for a setting that changes no result: where and how jobs run, the screen, figures.
+static bool is_kept(const struct setting *row)
 {
-    return row->stale == STALE_JOBS;
+    return row->stale == STALE_JOBS || row->stale == STALE_NOTHING;
 }
 
-// Adds the user's settings of jobs (job.ranks 8) after each line that resets all settings.
-static char *keep_jobs(char *commands, const struct settings *s)
+// Adds the user's settings that change no result (job.ranks 8) after each line that resets all
+// settings.
+static char *keep_settings(char *commands, const struct settings *s)
 {
     static const char reset[] = "/reset all\n";
     struct buf lines = { 0 }, b = { 0 };
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++)
-        if (is_of_jobs(row) && settings_changed(s, row->key))
+        if (is_kept(row) && settings_changed(s, row->key))
             buf_printf(&lines, "/set %s %s\n", row->key, settings_text(s, row->key));
     for (const char *p = commands; *p;) {
         const size_t n = strcspn(p, "\n") + (strchr(p, '\n') != NULL);
@@ -114,7 +115,7 @@ static char *keep_jobs(char *commands, const struct settings *s)
     return buf_take(&b);
 }
 
-// Returns the next line of *text that does not set how jobs run; NULL at the end.
+// Returns the next line of *text that can change a result; NULL at the end.
 static const char *next_line(const char **text, size_t *length)
 {
     static const char set[] = "/set ";
@@ -127,12 +128,12 @@ static const char *next_line(const char **text, size_t *length)
         char *key = xstrndup(line + strlen(set), strcspn(line + strlen(set), " \n"));
         const struct setting *row = settings_find(key);
         free(key);
-        if (!row || !is_of_jobs(row)) return line;
+        if (!row || !is_kept(row)) return line;
     }
     return NULL;
 }
 
-// Returns whether two plans have the same commands, however their jobs run.
+// Returns whether two plans have the same commands, except for settings that change no result.
 static bool same_plan(const char *a, const char *b)
 {
     const char *x, *y;
@@ -402,7 +403,7 @@ static int expand(struct paper_plan *p, struct err *err)
         buf_puts(&b, after);
         p->commands = buf_take(&b);
         if (small) p->commands = with_adapter(p->commands, joined);
-        p->commands = keep_jobs(p->commands, engine_settings(p->shell->engine));
+        p->commands = keep_settings(p->commands, engine_settings(p->shell->engine));
     }
     free(small);
     free(joined);
@@ -502,7 +503,7 @@ static int wait_for_jobs(const struct paper_plan *p, struct err *err)
         if (!ours || rows[i].state != STATE_RUNNING || !here || strcmp(rows[i].folder, here) != 0)
             continue;
         char *line = xasprintf("/wait %lld", (long long)rows[i].id);
-        sinks_notice(p->shell->sinks, "job %lld (%s) of an earlier run is still working in '%s'",
+        sinks_notice(p->shell->sinks, "job %lld (%s) of an earlier run is still running in '%s'",
                      (long long)rows[i].id, rows[i].kind, p->out);
         status = shell_line(p->shell, line, err);
         free(line);
@@ -640,15 +641,11 @@ const struct command command_paper = {
     .help = "Reproduces a published table with a model and its evaluation sets.",
     .details =
         "Writes a plan of ordinary commands to OUT/PAPER-TABLE/plan.vlmsh, shows it and runs it. "
-        "The "
-        "resulting table shows the measured numbers beside the paper's, 95% intervals, and a "
-        "verdict on "
-        "each claim of the paper. Training runs, calibrations and evaluations are jobs: to "
-        "continue "
-        "after an interruption, repeat the command. The plan begins with /reset all, which keeps "
-        "only "
-        "the settings of jobs (job.ranks ...), and loads models, so run it in a shell of its own. "
-        "Without arguments, lists papers and tables.\n"
+        "The resulting table shows the measured numbers beside the paper's, 95% intervals, and a "
+        "verdict on each claim of the paper. Training runs, calibrations and evaluations are jobs: "
+        "to continue after an interruption, repeat the command. The plan begins with /reset all, "
+        "which keeps only settings that change no result (job.ranks, screen.theme ...), and loads "
+        "models, so run it in a shell of its own. Without arguments, lists papers and tables.\n"
         "    /paper capa table1 --demo\n"
         "    /paper capa table1 --model llava-1.5-7b-hf --sets benchmarks --dry",
     .options = options,

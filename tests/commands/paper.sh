@@ -57,13 +57,14 @@ check_has "a second file" 'select(.event=="notice").text' "the second file of --
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
 check "error without the sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
 
-# The forecast finds pictures that are not where the data says, and models that take none; it keeps the settings of jobs,
-# with which a plan may also be continued.
+# The forecast finds pictures that are not where the data says, and models that take none; it keeps settings that
+# change no result, with which a plan may also be continued.
 echo '[{"image": "no.jpg", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "x"}]}]' >"$work/gone.json"
 mkdir -p "$work/gone" && cp "$work/gone.json" "$work/gone/own.json"
-lines "/set job.ranks 3" "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --out $work/dry13 --dry" "/get job.ranks"
+lines "/set job.ranks 3" "/set job.pause_while_answering on" "/paper ira table3 --model $work/tiny --data $work/sets/own.json --sets $work/gone --out $work/dry13 --dry" "/get job.ranks"
 check "a set without its pictures" 'select(.event=="error").message' "set own: cannot open '$work/gone/no.jpg': No such file or directory"
-same "settings of jobs" "$(grep -A1 '^/reset all' "$work/dry13/ira-table3/plan.vlmsh" | paste -sd' ')" "/reset all /set job.ranks 3"
+same "kept settings" "$(grep -A2 '^/reset all' "$work/dry13/ira-table3/plan.vlmsh" | paste -sd' ')" \
+    "/reset all /set job.ranks 3 /set job.pause_while_answering on"
 touch "$work/dry13/ira-table3/measured.csv"
 lines "/paper ira table3 --model $work/tiny --data $work/gone.json --sets $work/sets --out $work/dry14 --dry" \
     "/paper capa table1 --model tests/goldens/llama-3.2 --sets $work/gone --out $work/dry15 --dry" \
