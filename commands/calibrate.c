@@ -59,10 +59,9 @@ const struct command command_calibrate = {
         "phases       by layer: contribution of visual tokens, and how far the layer's prediction\n"
         "             of the next token is from the model's (Hellinger distance); from these,\n"
         "             the early, transition and late layers, for prune.layer auto\n"
-        "lens         by layer: the affine map from the layer's output to the last layer's, "
-        "fitted\n"
-        "             by least squares, for /lens --tuned; the file has three matrices of\n"
-        " hidden size x hidden size for each layer\n"
+        "lens         by layer: the affine map from the layer's output to the last layer's,\n"
+        "             fitted by least squares, for /lens --tuned; the file has three matrices of\n"
+        "             hidden size x hidden size for each layer\n"
         "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,

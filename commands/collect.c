@@ -262,8 +262,8 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     }
     if (status == 0 && others)
         sinks_notice(shell->sinks,
-                     "'%s' also has %zu row%s with these values from another model or state "
-                     "(column %s): --again replaces them",
+                     "'%s' also has %zu row%s with these values, measured with another model or "
+                     "state (column %s): --again replaces them",
                      c->file, others, others == 1 ? "" : "s", PROVENANCE_COLUMN_STATE);
     csv_release(&t);
     return status;

@@ -289,7 +289,7 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
     for (int i = 0; i < argc; i++) free(gaps[i]);
     free(gaps);
     if (status < 0 && attached)
-        return err_in(err, "(the %d before it %s attached)", attached, attached > 1 ? "are" : "is");
+        return err_in(err, "%d picture%s attached, then", attached, attached > 1 ? "s" : "");
     return status;
 }
 

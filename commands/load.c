@@ -56,9 +56,9 @@ const struct command command_load = {
     .usage = "/load MODEL [--mmproj FILE] [--ignore-weights]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =
-        "MODEL is a folder with config.json and *.safetensors, also quantised (FP8, AWQ, GPTQ, "
-        "bitsandbytes ...); a GGUF file (the first one if the model is split); a folder with one "
-        "GGUF model; or org/name, which is looked up in the local hub cache (HF_HUB_CACHE, "
+        "MODEL is a folder with config.json and *.safetensors, possibly quantised (FP8, AWQ, GPTQ, "
+        "bitsandbytes ...); a GGUF file (the first of a split model); a folder with one GGUF "
+        "model; or org/name, which vlmsh looks up in the local hub cache (HF_HUB_CACHE, "
         "HF_HOME/hub, ~/.cache/huggingface/hub). If a folder holds several GGUF models, name one: "
         "FOLDER/FILE.gguf, org/name/FILE.gguf.\n"
         "\n"

@@ -83,9 +83,8 @@ char *compare_title(const char *words, const struct preset_values *said, const s
 char *compare_conclusion(const struct comparison *c)
 {
     if (!c->comparable)
-        return xstrdup(
-            "the models of the two sides have different tokens, so that the distributions "
-            "have no distance");
+        return xstrdup("the models have different vocabularies, so their distributions cannot be "
+                       "compared");
     if (c->first < 0)
         return xasprintf("the answers are identical; mean Hellinger distance %.3g",
                          c->distance.mean);
@@ -189,7 +188,7 @@ void compare_data_results(struct results *r, const char *const title[2],
     free(notices);
     if (!d->generated) return;
     put_mean(t, "Hellinger distance, mean", &d->hellinger);
-    result_row(t, "share of the same answers")[0] = (double)d->same / (double)d->generated;
+    result_row(t, "share of identical answers")[0] = (double)d->same / (double)d->generated;
     result_row(t, "share of steps with the same likeliest token")[0] =
         (double)d->agreed / (double)d->steps;
 

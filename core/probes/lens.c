@@ -513,7 +513,8 @@ const struct probe probe_lens = {
         "[--corpus FILE]] "
         "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
     .help =
-        "Words that each layer would predict at a position, also over the picture (logit lens).",
+        "Words that each layer would predict at positions of the text and of the picture (logit "
+        "lens).",
     .details =
         "Applies the final norm and the head to the output of each layer: at the last layer,\n"
         "these are the model's own probabilities. POSITIONS (/help positions) are picture,last by\n"

@@ -87,7 +87,7 @@ $plain"
     same "asked b" "$(said $name-answers b)" "$(said $name-always b)"
     lines "${with[@]}" "/compare off | adapter.when=pictures --data $work/data.jsonl"
     check "compared: the picture's answer is the same" \
-        'select(.event == "table" and .name == "compare.distance").rows[] | select(.[0] == "share of the same answers")[1]' 0.333333
+        'select(.event == "table" and .name == "compare.distance").rows[] | select(.[0] == "share of identical answers")[1]' 0.333333
 
     # Merging applies the adapter in any case, whatever the last conversation was.
     lines "${with[@]}" "/adapter merge $work/$name-merged-always" '/set adapter.when pictures' "$text" "/adapter merge $work/$name-merged"

@@ -32,7 +32,7 @@ lines "/load $llava" "/image $scene" "What is this?" "$one" "/set train.lr 0.1" 
 check "no line fails" '[inputs, .] | map(select(.event=="done").ok) | all' true
 check "measured once for each state" '[inputs, .] | map(select(.event=="table" and .name=="norms.layers")) | length' 3
 same "model states of the rows" "$(state "$work/state.csv" | cut -d' ' -f3- | tr '\n' ';')" " 64;adapter=lora@,  64;, sinks.tau=5 64;"
-check_has "reports rows of other states" 'select(.event=="notice").text' "state.csv' also has 1 row with these values from another model or state"
+check_has "reports rows of other states" 'select(.event=="notice").text' "state.csv' also has 1 row with these values, measured with another model or state"
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
 same "states after --again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 

@@ -194,7 +194,7 @@ static int run(struct checkup *c, struct err *err)
         if (i && a_row * lengths[i] > (quick ? most_quick_s : most_s) * RUNS) {
             char *name = xasprintf("%d tokens", lengths[i]);
             f = finding(c, name);
-            finding_skip(&f, "this length would take too long here");
+            finding_skip(&f, "this length would take too long on this machine");
             free(name);
             continue;
         }
