@@ -3,12 +3,14 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/cancel.h"
+#include "core/base/csv.h"
 #include "core/base/hash.h"
 #include "core/base/names.h"
 #include "core/base/text.h"
@@ -248,6 +250,11 @@ static char *read_picture(void *self, const char *name, size_t limit, size_t *si
 // --- boxes ---------------------------------------------------------------------------------------
 
 // Reads four numbers from a list, or from a list written as text.
+static bool is_number(const char *text, double *value)
+{
+    return text && csv_number(text, value) && isfinite(*value);
+}
+
 static bool take_numbers(const cJSON *value, double numbers[4])
 {
     const char *text = cJSON_GetStringValue(value);
@@ -256,8 +263,11 @@ static bool take_numbers(const cJSON *value, double numbers[4])
     if (text) return box_numbers(text, numbers, 4);
     cJSON_ArrayForEach(item, value)
     {
-        if (n == 4 || !(cJSON_IsNumber(item) || cJSON_IsString(item))) return false;
-        numbers[n++] = cJSON_IsNumber(item) ? item->valuedouble : strtod(item->valuestring, NULL);
+        if (n == 4) return false;
+        numbers[n] = item->valuedouble;
+        if (!cJSON_IsNumber(item) && !is_number(cJSON_GetStringValue(item), &numbers[n]))
+            return false;
+        n++;
     }
     return n == 4;
 }
@@ -292,8 +302,7 @@ static int take_box(struct sample *s, const struct opened *o, const struct set_r
     bool columns = true;
     for (int i = 0; i < 4; i++) { // VLMEvalKit's table may have a column for each number
         static const char *const keys[] = { "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2" };
-        columns &= set_text(r, keys[i]) != NULL;
-        n[i] = strtod(set_text_of(r->json, keys[i], "0"), NULL);
+        columns &= is_number(set_text(r, keys[i]), &n[i]);
     }
     if (!columns && !take_numbers(box ? box : json_get(r->json, "answer"), n))
         return err_set(err, "it has no box of four numbers in \"%s\"", box ? "bbox" : "answer");

@@ -471,6 +471,14 @@ static void test_refused(void **state)
                   "is a JSON object, but not an evaluation set");
     check_refused("pope", "m.tsv", "index\timage_path\tanswer\n1\tx.png\tyes\n",
                   "has no \"question\"");
+    check_refused("refcoco", "box.tsv",
+                  "index\tquestion\timage_path\tbbox_x1\tbbox_y1\tbbox_x2\tbbox_y2\twidth\theight\n"
+                  "1\tq\tx.png\t1\t2\tx\t4\t9\t9\n",
+                  "it has no box of four numbers");
+    check_refused("refcoco", "box.tsv",
+                  "index\tquestion\timage_path\tanswer\twidth\theight\n"
+                  "1\tq\tx.png\t[1, \"2\", \"x\", 4]\t9\t9\n",
+                  "it has no box of four numbers");
     check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
                   "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
