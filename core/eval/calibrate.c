@@ -134,6 +134,8 @@ static int resume(struct running *r, struct err *err)
             .data = r->hash, .pictures = r->pictures, .data_path = r->o.set.data
         };
         status = identity_same(&was, &is, err);
+        if (status == 0 && (end == place + 1 || r->next < 0 || r->next > r->data.count))
+            status = err_set(err, "'%s' is damaged: it does not name its next sample", r->state);
         free(was_data);
         free(was_pictures);
     }

@@ -15,6 +15,7 @@
 #include "core/base/file_out.h"
 #include "core/base/folder.h"
 #include "core/base/hash.h"
+#include "core/base/options.h"
 #include "core/base/unfinished.h"
 #include "core/files/checkpoint.h"
 #include "core/files/safetensors.h"
@@ -326,9 +327,10 @@ static int read_point(const struct safetensors *f, struct save_point *at, struct
                *best = safetensors_metadata(f, "best_value");
     const char *best_step = safetensors_metadata(f, "best_step");
     const char *best_loss = safetensors_metadata(f, "best_loss");
-    if (!step || !best || !best_step || !best_loss)
+    if (!step || !best || !best_step || !best_loss ||
+        option_integer(step, 0, INT64_MAX, &at->step, "step", err) < 0 ||
+        option_integer(best_step, -1, INT64_MAX, &at->best_step, "best_step", err) < 0)
         return err_set(err, "'%s' is damaged, or from an earlier version", f->path);
-    at->step = strtoll(step, NULL, 10);
     at->loss = read_number(f, "loss");
     at->validation = read_number(f, "validation");
     at->score = read_number(f, "score");
@@ -339,8 +341,7 @@ static int read_point(const struct safetensors *f, struct save_point *at, struct
     }
     at->best = strtod(best, NULL);
     at->best_loss = strtod(best_loss, NULL);
-    at->best_step = strtoll(best_step, NULL, 10);
-    return at->step >= 0 ? 0 : err_set(err, "'%s' is damaged", f->path);
+    return 0;
 }
 
 // `whole`: reads the whole file, and checks its hash.
