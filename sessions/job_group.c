@@ -84,9 +84,9 @@ static void exec_mpirun(const struct group *g, char *program, int errors)
 static int start(struct group *g, struct err *err)
 {
     int ends[2];
-    char *program = realpath("/proc/self/exe", NULL);
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(err, "cannot create a pipe: %s", strerror(errno));
+    char *program = realpath("/proc/self/exe", NULL);
     g->pid = fork();
     if (g->pid == 0) exec_mpirun(g, program, ends[1]);
     close(ends[1]);
