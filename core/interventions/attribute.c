@@ -160,11 +160,25 @@ static void note_layers(const struct attribute *s, struct results *r)
     buf_release(&lacking);
 }
 
+// Says what the total of integrated gradients must be, and that it misses this by more than 5%.
+static void note_integral(const struct attribution *integrated, double sum, struct results *r)
+{
+    const double must = integrated->should, off = fabs(sum - must);
+    results_note(r, "must be: the answer's log-probability minus its log-probability with the "
+                    "baseline");
+    if (off > 0.05 * fabs(must))
+        results_note(r,
+                     "integrated: the numeric integral misses %.3g by %.3g: allow more points with "
+                     "--steps N",
+                     must, off);
+}
+
 static int attribute_finish(void *state, struct results *r, struct err *err)
 {
     const struct attribute *s = state;
     result_row(results_table(r, "attribute", "what|log-probability"), "the answer")[0] = s->w.logp;
     struct result_table *t = results_table(r, "attribute.kinds", "kind|sum|must be");
+    double integral = NAN;
     for (int k = 0; k < ATTRIBUTION_COUNT; k++) {
         double sum = 0;
         if (!s->w.chosen[k]) continue;
@@ -172,6 +186,7 @@ static int attribute_finish(void *state, struct results *r, struct err *err)
             if (isfinite(s->w.maps[k].rows[i])) sum += s->w.maps[k].rows[i];
         double *v = result_row(t, "%s", attribution_kinds[k].name);
         v[0] = sum, v[1] = s->w.maps[k].should;
+        if (k == ATTRIBUTION_integrated) integral = sum;
     }
     put_rows(s, r);
     if (s->w.chosen[ATTRIBUTION_direct]) put_direct(s, r);
@@ -179,8 +194,7 @@ static int attribute_finish(void *state, struct results *r, struct err *err)
     note_layers(s, r);
     attributing_note(&s->w, false, r);
     if (s->w.chosen[ATTRIBUTION_integrated])
-        results_note(
-            r, "must be: the answer's log-probability minus its log-probability with the baseline");
+        note_integral(&s->w.maps[ATTRIBUTION_integrated], integral, r);
     if (s->w.others)
         results_note(r,
                      "attribute.corrected: each map divided by the sum of its absolute values, "
