@@ -29,6 +29,25 @@ static bool list_commands(const struct shell *shell, const char *group)
     return true;
 }
 
+// Lists the commands and settings whose search terms begin with the word. False: there are none.
+static bool list_found(const struct shell *shell, const char *word)
+{
+    const struct command *c;
+    const struct setting *row;
+    bool any = false;
+    struct table_builder t;
+    for (int i = 0; !any && (c = command_at(i)); i++) any = help_finds(c->also, word);
+    for (int i = 0; !any && (row = settings_row(i)); i++) any = help_finds(row->also, word);
+    if (!any) return false;
+    table_begin(&t, "found", "command or setting|help");
+    for (int i = 0; (c = command_at(i)); i++)
+        if (help_finds(c->also, word)) table_row(&t, "/%s|%s", c->name, c->help);
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (help_finds(row->also, word)) table_row(&t, "%s|%s", row->key, row->help);
+    table_emit(&t, shell->sinks);
+    return true;
+}
+
 static void help_commands(const struct shell *shell)
 {
     list_commands(shell, NULL);
@@ -260,6 +279,7 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
     const char *near = command_nearest(what);
     if (!near) near = settings_nearest(what);
     if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);
+    if (list_found(shell, what)) return 0;
     return err_set(err, "no help on '%s': /help lists commands, /settings lists settings", what);
 }
 
@@ -271,7 +291,9 @@ const struct command command_help = {
         "/help [COMMAND [WORD]|SETTING|GROUP|checks|commands|lines|metrics|positions|sets|taps|"
         "templates]",
     .help = "Lists commands by group, or explains a command, setting, group or topic.",
-    .details = "With WORD, only the help on that action: /help train plan.",
+    .details =
+        "With WORD, only the help on that action: /help train plan. A search term lists the\n"
+        "commands and settings that it finds: /help causal.",
     .max = 2,
     .page = true,
     .live = "", // changes nothing

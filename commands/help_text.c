@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/mem.h"
 
@@ -71,4 +72,14 @@ void help_part_release(struct help_part *part)
     free(part->term);
     free(part->text);
     *part = (struct help_part){ 0 };
+}
+
+bool help_finds(const char *terms, const char *pattern)
+{
+    const size_t n = strlen(pattern);
+    for (const char *p = terms; n > 2 && p && *p; p += strspn(p, " ")) {
+        if (!strncasecmp(p, pattern, n)) return true;
+        p += strcspn(p, " ");
+    }
+    return false;
 }

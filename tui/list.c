@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "commands/help_text.h"
 #include "commands/reference.h"
 #include "tui/controls.h"
 #include "tui/panel.h"
@@ -42,18 +43,6 @@ static const char *filter_of(const struct list_view *l)
     return l->filter.data ? l->filter.data : "";
 }
 
-// Returns whether one of the space-separated words begins with the pattern, which needs three
-// letters.
-static bool also_says(const char *words, const char *pattern)
-{
-    const size_t n = strlen(pattern);
-    for (const char *p = words; n > 2 && p && *p; p += strspn(p, " ")) {
-        if (!strncasecmp(p, pattern, n)) return true;
-        p += strcspn(p, " ");
-    }
-    return false;
-}
-
 static int score_pattern(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
@@ -61,7 +50,7 @@ static int score_pattern(const struct item *item, const char *pattern)
     // Help matches only as an exact substring.
     const bool noted = n > 2 && strcasestr(item->note, pattern);
     const int whole = n > 2 && strcasestr(item->label, pattern) ? 40 : 0;
-    if (also_says(item->also, pattern) || also_says(item->alias, pattern)) return label + 60;
+    if (help_finds(item->also, pattern) || help_finds(item->alias, pattern)) return label + 60;
     const int score = label ? label + 20 + whole : noted ? 10 : 0;
     return item->kind < ITEM_LINE || !score ? score : score > 31 ? score - 30 : 1;
 }

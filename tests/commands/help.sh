@@ -39,6 +39,8 @@ done
 vlmsh help train plan | grep -q '^plan .DATA.  *counts' || fail "'vlmsh help train plan' does not describe plan"
 vlmsh --help | grep -q -e 'OUT.gguf --type TYPE \[--encoder TYPE\] \[--text FILE | --no-compare\]' || fail "'vlmsh --help' does not show the options of quantize"
 
+lines '/help causal' # a search term, as in Ctrl-P
+check "commands by a term" 'select(.name == "found").rows | map(.[0]) | contains(["/knockout", "/ablate", "/patch"])' true
 lines '/help laod' '/help nothing-like-it' '/hlep' '/imgae x' '/' '/home/me/cat.png what is this?' '/quit' '/version'
 check_has "help on an unknown name" 'select(.event == "error").message' "did you mean 'load'?"
 check_has "an unknown command" 'select(.event == "error").message' "did you mean '/help'?"
