@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands/command.h"
+#include "commands/help_text.h"
 #include "commands/reference.h"
 #include "core/checkup/checkup.h"
 #include "core/metrics/metric.h"
