@@ -30,7 +30,7 @@ static bool list_commands(const struct shell *shell, const char *group)
     return true;
 }
 
-// Lists the commands and settings whose search terms begin with the word. False: there are none.
+// Lists the commands and settings whose search terms begin with the word. False: none exists.
 static bool list_found(const struct shell *shell, const char *word)
 {
     const struct command *c;
