@@ -99,16 +99,27 @@ static int take_floats(struct arena *arena, const struct safetensor *t, struct t
     return 0;
 }
 
+// Copies the tensor to the arena in its type.
+static int take_copied(struct arena *arena, const struct safetensor *t, struct tensor *to,
+                       struct err *err)
+{
+    *to = (struct tensor){ .dtype = (enum dtype)t->dtype };
+    tensor_set_shape(to, t->rank, t->shape);
+    if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
+    arena->backend->upload(to->data, t->data, t->bytes);
+    return 0;
+}
+
 // Uses the mapped tensor in place if it is aligned and the arena's device can read it; otherwise,
 // copies it.
 static int take_mapped(struct arena *arena, const struct safetensor *t, struct tensor *to,
                        struct err *err)
 {
+    const size_t size = dtype_size((enum dtype)t->dtype);
+    if (arena->backend->own_memory || (uintptr_t)t->data % size)
+        return take_copied(arena, t, to, err);
     *to = (struct tensor){ .data = (void *)(uintptr_t)t->data, .dtype = (enum dtype)t->dtype };
     tensor_set_shape(to, t->rank, t->shape);
-    if (!arena->backend->own_memory && (uintptr_t)t->data % dtype_size(to->dtype) == 0) return 0;
-    if (!(to->data = arena_alloc(arena, t->bytes))) return no_memory(t, err);
-    arena->backend->upload(to->data, t->data, t->bytes);
     return 0;
 }
 
@@ -126,6 +137,31 @@ static int take_beside(const struct reading *r, const struct weight *w, take_fn 
     const int status = take(on_host ? arena_host(arena) : arena, t, to, r->err);
     backend_enter(arena->backend, 0);
     to->on_host = on_host;
+    return status;
+}
+
+// The part of a change of a weight that a tensor is: A has its columns, B its rows.
+enum side { SIDE_ROWS = 1, SIDE_COLUMNS = 2, SIDE_BOTH = 3 };
+
+// Like take_beside. If the model's file orders the weight's value heads differently than adapters,
+// the tensor gets that order.
+static int take_ordered(const struct reading *r, const struct weight *w, take_fn *take,
+                        const struct safetensor *t, enum side side, struct tensor *to)
+{
+    const struct decoder_config *c = &r->model->decoder.config;
+    if (!w || !decoder_alternates(c, w->name)) return take_beside(r, w, take, t, to);
+    const size_t size = dtype_size((enum dtype)t->dtype);
+    const int64_t rows = t->shape[0];
+    char *data = malloc(t->bytes ? t->bytes : 1);
+    if (!data) return no_memory(t, r->err);
+    memcpy(data, t->data, t->bytes);
+    if (side & SIDE_ROWS)
+        decoder_reorder_heads(c, w->name, false, data, 1, t->bytes / (size_t)rows, true);
+    if (side & SIDE_COLUMNS) decoder_reorder_heads(c, w->name, true, data, rows, size, true);
+    struct safetensor ordered = *t;
+    ordered.data = data;
+    const int status = take_beside(r, w, take == take_mapped ? take_copied : take, &ordered, to);
+    free(data);
     return status;
 }
 
@@ -272,15 +308,6 @@ static bool is_unused(const struct reading *r, const struct key *k)
     return found;
 }
 
-// Adapters have the value heads of recurrent layers in the order of model folders.
-static int check_heads(const struct reading *r, const struct weight *w)
-{
-    if (!w || !decoder_alternates(&r->model->decoder.config, w->name)) return 0;
-    return err_set(r->err,
-                   "the GGUF file has the value heads of this layer in a different order: open "
-                   "the model's folder");
-}
-
 // --- LoRA ----------------------------------------------------------------------------------------
 
 // Checks that target_modules selects the module under one of its names: the one in the key, in
@@ -330,9 +357,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
                        "LoRA on '%.200s' (the %s) is not supported: use linear layers of the "
                        "blocks or the projector",
                        k->module, part_name(w ? w->part : PART_HEAD));
-    if (check_heads(r, w) < 0 || check_target(r, k, w) < 0 ||
-        check_lora_shape(t, w, is_a, r->err) < 0)
-        return -1;
+    if (check_target(r, k, w) < 0 || check_lora_shape(t, w, is_a, r->err) < 0) return -1;
     struct adapter_entry *e = find_entry(r->adapter, ADAPTER_LORA, w);
     if (!e) e = add_entry(r->adapter, ADAPTER_LORA, w->name);
     e->weight = w;
@@ -341,7 +366,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     if (to->data) return err_set(r->err, "it appears twice, under two spellings");
     if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)
         return -1;
-    return take_beside(r, w, take_floats, t, to);
+    return take_ordered(r, w, take_floats, t, is_a ? SIDE_COLUMNS : SIDE_ROWS, to);
 }
 
 // Every LoRA needs both matrices, with equal ranks.
@@ -366,14 +391,13 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
                        const char *name, int rank, const int64_t *shape)
 {
     if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, name, r->err);
-    if (check_heads(r, w) < 0) return -1;
     if (find_entry(r->adapter, ADAPTER_WEIGHT, w))
         return err_set(r->err, "it appears twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
     e->weight = w;
     // The model holds vectors and filters in f32, and matrices in the type of their file.
     const bool floats = rank == 1 || (w && w->tensor->rank < rank);
-    return take_beside(r, w, floats ? take_floats : take_mapped, t, &e->tensor);
+    return take_ordered(r, w, floats ? take_floats : take_mapped, t, SIDE_BOTH, &e->tensor);
 }
 
 // Constants are not loaded, but must match the model's.
@@ -386,6 +410,8 @@ static int check_constant(const struct reading *r, const struct safetensor *t,
     float *numbers = xreallocarray(NULL, n, sizeof *numbers),
           *rounded = xcalloc(n, sizeof *rounded);
     adapter_floats(r->model->arena.backend, ours, 0, (int64_t)n, numbers);
+    decoder_reorder_heads(&r->model->decoder.config, t->name, false, numbers, 1, sizeof *numbers,
+                          false);
     floats_to(rounded, (enum dtype)t->dtype, numbers, n);
     const bool same = !memcmp(rounded, t->data, t->bytes);
     free(rounded);

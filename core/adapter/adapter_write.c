@@ -21,6 +21,7 @@
 #include "core/base/text.h"
 #include "core/files/safetensors.h"
 #include "core/model/families/family.h"
+#include "core/model/layer.h"
 
 // A weight of the model, and how to write it.
 struct slot {
@@ -37,6 +38,7 @@ struct output {
     int rank;
     const int64_t *shape; // shape in the file
     enum dtype type;      // type in the file
+    const char *weight;   // the weight whose rows and columns it has; NULL: others
 };
 
 struct writing {
@@ -281,11 +283,12 @@ static int write_config(const struct writing *w, const char *folder, struct err 
 
 // --- adapter_model.safetensors -------------------------------------------------------------------
 
-static void add_output(struct writing *w, const struct tensor *t, int rank, const int64_t *shape,
-                       char *key)
+static void add_output(struct writing *w, const struct weight *of, const struct tensor *t, int rank,
+                       const int64_t *shape, char *key)
 {
     w->outputs = xgrow(w->outputs, &w->output_capacity, w->output_count, sizeof *w->outputs);
-    w->outputs[w->output_count++] = (struct output){ key, t, rank, shape, w->type };
+    w->outputs[w->output_count++] =
+        (struct output){ key, t, rank, shape, w->type, of ? of->name : NULL };
 }
 
 static const char prefix[] = "base_model.model.";
@@ -295,18 +298,19 @@ static void add_outputs(struct writing *w, const struct slot *s)
     const char *last = name_last_level(s->weight->name);
     const struct weight *v = s->weight;
     if (s->lora) {
-        add_output(w, &s->lora->a, 2, s->lora->a.shape,
+        add_output(w, v, &s->lora->a, 2, s->lora->a.shape,
                    xasprintf("%s%s.lora_A.weight", prefix, s->module));
-        add_output(w, &s->lora->b, 2, s->lora->b.shape,
+        add_output(w, v, &s->lora->b, 2, s->lora->b.shape,
                    xasprintf("%s%s.lora_B.weight", prefix, s->module));
     }
     if (!s->trained && !s->saved) return;
     const bool norm = s->target && !s->lora; // PEFT puts a weight with LoRA under base_layer
     const char *level = s->saved ? "" : norm ? "ln_tuning_layers." : "base_layer.";
-    add_output(w, s->value, v->rank, v->shape,
+    add_output(w, v, s->value, v->rank, v->shape,
                xasprintf("%s%s.%s%s", prefix, s->module, level, last));
     if (saved_as_head(w, s))
-        add_output(w, s->value, v->rank, v->shape, xasprintf("%s%s.weight", prefix, head_name(w)));
+        add_output(w, v, s->value, v->rank, v->shape,
+                   xasprintf("%s%s.weight", prefix, head_name(w)));
 }
 
 // A router's bias is not in the model's list of weights, but PEFT cannot load a router without it.
@@ -321,7 +325,7 @@ static void add_constants(struct writing *w)
             const struct slot *s = &w->slots[i];
             if (!s->saved || s->weight->part != PART_DECODER) continue;
             if (!text_ends(s->weight->common, weight)) continue;
-            add_output(w, c.tensor, 1, c.tensor->shape,
+            add_output(w, NULL, c.tensor, 1, c.tensor->shape,
                        xasprintf("%s%s.%s", prefix, s->module, last));
             w->outputs[w->output_count - 1].type = DTYPE_F32;
         }
@@ -348,8 +352,30 @@ static int put_numbers(struct safetensors_writer *file, const struct backend *ba
     return 0;
 }
 
+// Writes a tensor whose value heads the model orders differently than adapters.
+static int put_reordered(struct safetensors_writer *file, const struct backend *backend,
+                         const struct decoder_config *c, const struct output *o, struct err *err)
+{
+    const size_t n = (size_t)tensor_count(o->tensor), size = dtype_size(o->type);
+    const int64_t rows = o->shape[0];
+    const bool a = text_ends(o->key, ".lora_A.weight"), b = text_ends(o->key, ".lora_B.weight");
+    float *floats = adapter_vector(backend, o->tensor);
+    char *raw = xreallocarray(NULL, n + 1, size);
+    if (!a)
+        decoder_reorder_heads(c, o->weight, false, floats, 1, n / (size_t)rows * sizeof *floats,
+                              false);
+    if (!b) decoder_reorder_heads(c, o->weight, true, floats, rows, sizeof *floats, false);
+    floats_to(raw, o->type, floats, n);
+    const int status = safetensors_writer_data(file, raw, n * size, err);
+    free(raw);
+    free(floats);
+    return status;
+}
+
+// `c` may be NULL if no output has a weight.
 static int write_tensors(const char *path, const struct backend *backend,
-                         const struct output *outputs, size_t count, struct err *err)
+                         const struct decoder_config *c, const struct output *outputs, size_t count,
+                         struct err *err)
 {
     struct safetensors_writer *file = safetensors_writer_new(path);
     int status = 0;
@@ -357,8 +383,12 @@ static int write_tensors(const char *path, const struct backend *backend,
     for (size_t i = 0; i < count; i++)
         safetensors_writer_declare(file, outputs[i].key, outputs[i].type, outputs[i].rank,
                                    outputs[i].shape);
-    for (size_t i = 0; i < count && status == 0; i++)
-        status = put_numbers(file, backend, outputs[i].tensor, outputs[i].type, err);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        const struct output *o = &outputs[i];
+        status = o->weight && decoder_alternates(c, o->weight)
+                     ? put_reordered(file, backend, c, o, err)
+                     : put_numbers(file, backend, o->tensor, o->type, err);
+    }
     if (status == 0) return safetensors_writer_finish(file, err);
     safetensors_writer_abandon(file);
     return -1;
@@ -373,10 +403,10 @@ int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
         const struct adapter_delta *p = &deltas[i];
         if (p->kind != ADAPTER_EXTRA) continue;
         outputs[n++] = (struct output){ (char *)(uintptr_t)p->name, p->tensor, p->tensor->rank,
-                                        p->tensor->shape, DTYPE_F32 };
+                                        p->tensor->shape,           DTYPE_F32, NULL };
     }
     char *path = xasprintf("%s/extra.safetensors", folder);
-    int status = n ? write_tensors(path, backend, outputs, n, err) : 0;
+    int status = n ? write_tensors(path, backend, NULL, outputs, n, err) : 0;
     free(path);
     free(outputs);
     return status;
@@ -406,7 +436,8 @@ int adapter_write_into(const struct model *m, const struct adapter_delta *deltas
     char *path = xasprintf("%s/adapter_model.safetensors", folder);
     int status = adapter_write_extras(deltas, count, m->arena.backend, folder, err);
     if (w.peft && status == 0)
-        status = write_tensors(path, m->arena.backend, w.outputs, w.output_count, err);
+        status = write_tensors(path, m->arena.backend, &m->decoder.config, w.outputs,
+                               w.output_count, err);
     if (w.peft && status == 0) status = write_config(&w, folder, err);
     for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
     for (size_t i = 0; i < w.output_count; i++) free(w.outputs[i].key);

@@ -388,20 +388,18 @@ static int64_t delta_head(const struct export *e, int64_t i)
 static void add_delta(struct export *e, const char *plain, const struct weight *w)
 {
     const struct delta_config *d = &e->model->decoder.config.delta;
+    const struct value_heads at = decoder_value_heads(&e->model->decoder.config, plain);
     const int64_t group = delta_group(e), rows = w->tensor->shape[0];
-    const bool all = strstr(plain, ".in_proj_qkv.") || strstr(plain, ".conv1d.");
-    const bool gates = strstr(plain, ".in_proj_a.") || strstr(plain, ".in_proj_b.");
-    const int64_t first = all ? 2 * d->key_heads * d->key_width : 0, head = gates ? 1 : d->width;
     struct gguf_tensor *t = add_rows(e, plain, w, rows);
-    if (!group || !(all || gates || strstr(plain, ".in_proj_z."))) {
+    if (!group || !at.piece || at.columns) {
         gguf_tensor_rows(t, w, 0, rows);
-        if (!group || !strstr(plain, ".out_proj.")) return;
-        t->columns.groups = d->key_heads, t->columns.each = group, t->columns.width = d->width;
+        if (!group || !at.columns) return;
+        t->columns.groups = d->key_heads, t->columns.each = group, t->columns.width = at.piece;
         return;
     }
-    if (first) gguf_tensor_rows(t, w, 0, first);
+    if (at.first) gguf_tensor_rows(t, w, 0, at.first);
     for (int64_t i = 0; i < d->heads; i++)
-        gguf_tensor_rows(t, w, first + delta_head(e, i) * head, head);
+        gguf_tensor_rows(t, w, at.first + delta_head(e, i) * at.piece, at.piece);
 }
 
 static void add_numbers(struct export *e, char *name, float *numbers, int64_t count)

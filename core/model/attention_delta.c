@@ -14,7 +14,9 @@
 // The ops compute rows one by one, in order: a row has the same bits in a whole prompt, in any
 // piece of it and alone, if the products before the ops give it the same bits.
 #include <stdlib.h>
+#include <string.h>
 
+#include "core/base/mem.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 
@@ -29,6 +31,8 @@ const struct site SITE_RECURRENCE[1] = {
 
 // [2*Hk*dk + Hv*dv, D] [Hv*dv,D] [Hv,D] [Hv,D], the filter [C,taps], [Hv] [Hv] [dv] [D,Hv*dv]
 enum { QKV, Z, A, B, FILTER, LOG_A, BIAS, NORM, OUT, WEIGHTS };
+
+static const char level[] = ".linear_attn."; // of the names of these weights
 
 static int64_t channels(const struct delta_config *d)
 {
@@ -71,6 +75,58 @@ static double delta_pair_flops(const struct decoder_config *c, int layer)
 static double delta_row_flops(const struct decoder_config *c)
 {
     return 6 * (double)(c->delta.heads * c->delta.key_width * c->delta.width);
+}
+
+// --- the order of value heads --------------------------------------------------------------------
+
+struct value_heads decoder_value_heads(const struct decoder_config *c, const char *weight)
+{
+    const struct delta_config *d = &c->delta;
+    const int64_t keys = 2 * d->key_heads * d->key_width;
+    const struct {
+        const char *name;
+        struct value_heads heads;
+    } all[] = {
+        { "in_proj_qkv", { keys, d->width, false } },
+        { "conv1d", { keys, d->width, false } },
+        { "in_proj_z", { 0, d->width, false } },
+        { "out_proj", { 0, d->width, true } },
+        { "in_proj_a", { 0, 1, false } },
+        { "in_proj_b", { 0, 1, false } },
+        { "A_log", { 0, 1, false } },
+        { "dt_bias", { 0, 1, false } },
+    };
+    const char *at = strstr(weight, level);
+    for (size_t i = 0; at && i < sizeof all / sizeof *all; i++)
+        if (!strncmp(at + strlen(level), all[i].name, strlen(all[i].name))) return all[i].heads;
+    return (struct value_heads){ 0 };
+}
+
+bool decoder_alternates(const struct decoder_config *c, const char *weight)
+{
+    return c->delta.alternate && decoder_value_heads(c, weight).piece;
+}
+
+void decoder_reorder_heads(const struct decoder_config *c, const char *weight, bool columns,
+                           void *x, int64_t outer, size_t inner, bool to_file)
+{
+    const struct delta_config *d = &c->delta;
+    const struct value_heads at = decoder_value_heads(c, weight);
+    const int64_t keys = d->key_heads;
+    if (keys <= 0 || !decoder_alternates(c, weight) || at.columns != columns) return;
+    const size_t piece = (size_t)at.piece * inner, all = (size_t)d->heads * piece;
+    const size_t first = (size_t)at.first * inner;
+    char *from = xmalloc(all);
+    for (int64_t o = 0; o < outer; o++) {
+        char *heads = (char *)x + (size_t)o * (first + all) + first;
+        memcpy(from, heads, all);
+        for (int64_t i = 0; i < d->heads; i++) { // head i of the file
+            const size_t file = (size_t)i * piece;
+            const size_t folder = (size_t)(i % keys * (d->heads / keys) + i / keys) * piece;
+            memcpy(heads + (to_file ? file : folder), from + (to_file ? folder : file), piece);
+        }
+    }
+    free(from);
 }
 
 // --- pieces --------------------------------------------------------------------------------------

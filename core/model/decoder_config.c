@@ -101,12 +101,6 @@ int decoder_need_attention(const struct decoder_config *c, int layer, const char
     return -1;
 }
 
-bool decoder_alternates(const struct decoder_config *c, const char *weight)
-{
-    const char *at = strstr(weight, ".linear_attn.");
-    return at && !strstr(at, ".norm.") && decoder_uses(c, &attention_delta) && c->delta.alternate;
-}
-
 struct attention_traits decoder_traits(const struct decoder_config *c)
 {
     struct attention_traits all = { true, true, true, true };

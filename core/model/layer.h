@@ -130,9 +130,21 @@ int decoder_attending(const struct decoder_config *c, int layer);
 // Fails if the layer has no attention; `what` needs it: "prune.layer 2". 0 or -1.
 int decoder_need_attention(const struct decoder_config *c, int layer, const char *what,
                            struct err *err);
-// True if the weight has the value heads of a recurrent layer, in the order of a GGUF file, which
-// is not that of model folders and adapters.
+// Where a weight of a recurrent layer has the value heads: `piece` rows each, or columns, after
+// `first` others. piece 0: it has none.
+struct value_heads {
+    int64_t first, piece;
+    bool columns;
+};
+struct value_heads decoder_value_heads(const struct decoder_config *c, const char *weight);
+// True if the weight has value heads in the order of a GGUF file, which is not that of model
+// folders and adapters.
 bool decoder_alternates(const struct decoder_config *c, const char *weight);
+// Reorders value heads, if decoder_alternates: in x [outer, n, inner bytes], n are the rows of the
+// weight, or its columns if `columns`. `to_file`: from the order of model folders to that of the
+// file; else back. Leaves x unchanged if the heads are on the weight's other side.
+void decoder_reorder_heads(const struct decoder_config *c, const char *weight, bool columns,
+                           void *x, int64_t outer, size_t inner, bool to_file);
 // Returns the traits that all layers' attention kinds share.
 struct attention_traits decoder_traits(const struct decoder_config *c);
 

@@ -172,6 +172,8 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     float *host = xreallocarray(NULL, (size_t)(r * in), sizeof *host);
     for (uint64_t i = 0; i < (uint64_t)(r * in); i++)
         host[i] = (float)(bound * (2 * random_unit(seed, RANDOM_LORA, (number << 40) + i) - 1));
+    // A file's order of value heads changes no initial value of the adapter.
+    decoder_reorder_heads(&p->model->decoder.config, w->name, true, host, r, sizeof *host, true);
     p->backend->upload(lora->a.data, host, (size_t)(r * in) * sizeof *host);
     free(host);
     if (p->backend->fill(&lora->b, 0) < 0) return err_set(err, "fill: %s", p->backend->failure());
@@ -266,20 +268,10 @@ int params_choose(struct selection *chosen, const struct model *m, const struct 
 }
 
 // Refuses to train all weights of a GGUF file or a quantised folder: the result would be a model
-// folder, which takes files from the base folder and cannot hold quantised tensors. Also refuses
-// weights of recurrent layers if a GGUF file stores their value heads in an order that differs from
-// that of adapters.
+// folder, which takes files from the base folder and cannot hold quantised tensors.
 static int check_whole(const struct model *m, const struct selection *chosen, struct err *err)
 {
     const struct checkpoint *c = m->checkpoint;
-    for (size_t i = 0; i < m->weights.count; i++)
-        if ((chosen->item[i].trained || chosen->item[i].rank) &&
-            decoder_alternates(&m->decoder.config, m->weights.list[i].name))
-            return err_set(err,
-                           "'%s' cannot be trained from a GGUF file, whose value heads are in a "
-                           "different order than those of adapters: open the model's folder, or "
-                           "exclude linear_attn (train.params)",
-                           m->weights.list[i].name);
     if (!chosen->whole || (!c->gguf_count && !c->quantised)) return 0;
     return err_set(err,
                    "a %s cannot be trained in full: choose a train.method that writes an "
