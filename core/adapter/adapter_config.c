@@ -130,7 +130,6 @@ static const struct {
     { "monteclora_config", "MonteCLoRA" },
     { "velora_config", "VeLoRA" },
     { "layer_replication", "layer replication" },
-    { "target_parameters", "LoRA on parameters outside linear layers" },
     { "trainable_token_indices", "training of individual tokens" },
 };
 
@@ -318,6 +317,11 @@ int adapter_config_targets(const struct adapter_config *c, const char *module, s
     if (c->target) return pattern_matches(c->target, module, err);
     if (!layer_chosen(c, module)) return 0;
     return !cJSON_IsArray(target) || list_names(target, module);
+}
+
+bool adapter_config_has_parameter(const struct adapter_config *c, const char *name)
+{
+    return list_names(json_get(c->json, "target_parameters"), name);
 }
 
 bool adapter_config_saves(const struct adapter_config *c, const char *module)

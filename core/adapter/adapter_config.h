@@ -45,6 +45,9 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
 // Returns 1 if the config selects the module (target_modules, exclude_modules,
 // layers_to_transform), else 0; -1 if a regular expression fails.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
+// Returns true if target_parameters names the parameter, such as
+// "model.layers.3.mlp.experts.down_proj".
+bool adapter_config_has_parameter(const struct adapter_config *c, const char *name);
 // Returns true if modules_to_save names the module.
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
 

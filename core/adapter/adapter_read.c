@@ -1,6 +1,8 @@
 // core/adapter/adapter_read.c -- reads an adapter folder into entries that fit the model.
 //
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
+//   base_model.model.MODULE.experts.lora_A.weight | lora_B     of all experts of a layer, also as
+//                            .experts.base_layer.lora_A        (core/adapter/adapter_stack.c)
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
 //   base_model.model.MODULE.modules_to_save.default.linear_1.bias    a second copy (bias "all")
@@ -17,6 +19,7 @@
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapter_config.h"
 #include "core/adapter/adapter_entry.h"
+#include "core/adapter/adapter_stack.h"
 #include "core/base/dtype.h"
 #include "core/base/items.h"
 #include "core/base/text.h"
@@ -310,8 +313,8 @@ static bool is_unused(const struct reading *r, const struct key *k)
 
 // --- LoRA ----------------------------------------------------------------------------------------
 
-// Checks that target_modules selects the module under one of its names: the one in the key, in
-// current transformers, or in the model's file.
+// Checks that target_modules or target_parameters selects the module under one of its names: the
+// one in the key, in current transformers, or in the model's file.
 static int check_target(const struct reading *r, const struct key *k, const struct weight *w)
 {
     char *today = family_module_name(r->model->family, w);
@@ -319,8 +322,13 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     char *file = xstrndup(w->name, n > 7 ? n - 7 : n); // without ".weight"
     const char *names[3] = { k->module, today, file };
     int found = 0;
-    for (int i = 0; i < 3 && found == 0; i++)
-        found = adapter_config_targets(r->config, names[i], r->err);
+    for (int i = 0; i < 3 && found == 0; i++) {
+        char *parameter = xasprintf("%s.weight", names[i]);
+        found = adapter_config_has_parameter(r->config, parameter)
+                    ? 1
+                    : adapter_config_targets(r->config, names[i], r->err);
+        free(parameter);
+    }
     free(today);
     free(file);
     if (found == 0)
@@ -340,6 +348,96 @@ static int check_lora_shape(const struct safetensor *t, const struct weight *w, 
     return refuse_shape(t, 2, want, w->name, err);
 }
 
+// Adds the LoRA of one matrix of an expert: a [r,in], b [rows of W, r].
+static int add_of_expert(struct reading *r, const struct adapter_stack *s, const struct weight *w,
+                         float scale, float *a, float *b)
+{
+    struct safetensor t = { .name = w->name, .type = "F32", .dtype = DTYPE_F32, .rank = 2 };
+    struct adapter_entry *e = add_entry(r->adapter, ADAPTER_LORA, w->name);
+    e->weight = w;
+    e->scale = scale;
+    e->lora.stabilised = r->config->rank_stabilised;
+    t.shape[0] = s->rank, t.shape[1] = s->in, t.data = a;
+    t.bytes = (uint64_t)(s->rank * s->in) * sizeof *a;
+    if (take_beside(r, w, take_floats, &t, &e->lora.a) < 0) return -1;
+    t.shape[0] = w->tensor->shape[0], t.shape[1] = s->rank, t.data = b;
+    t.bytes = (uint64_t)(t.shape[0] * s->rank) * sizeof *b;
+    return take_beside(r, w, take_floats, &t, &e->lora.b);
+}
+
+// Adds the LoRA of all experts of a layer. `experts`: "model.layers.3.mlp.experts".
+static int add_stack(struct reading *r, const struct adapter_stack *s, const char *experts)
+{
+    static const char *const names[] = { "gate_proj", "up_proj", "down_proj" };
+    const char *stack = s->down ? "down_proj" : "gate_up_proj";
+    char *parameter = xasprintf("%s.%s", experts, stack);
+    const struct weight *w = NULL;
+    float scale = 0, *a = xreallocarray(NULL, (size_t)(s->rank * s->in), sizeof *a);
+    float *b = xreallocarray(NULL, (size_t)(s->rank * s->out), sizeof *b);
+    int status = adapter_config_scale(r->config, parameter, s->rank, &scale, r->err);
+    if (status == 0 && !adapter_config_has_parameter(r->config, parameter))
+        status = err_set(r->err,
+                         "\"target_parameters\" of adapter_config.json does not name its experts' "
+                         "%s: PEFT would ignore it",
+                         stack);
+    for (int64_t e = 0; e < s->experts && status == 0; e++) {
+        adapter_stack_expert(s, e, a, b);
+        for (int i = s->down ? 2 : 0; i <= (s->down ? 2 : 1) && status == 0; i++) {
+            char *name = xasprintf("%s.%lld.%s.weight", experts, (long long)e, names[i]);
+            w = weights_find_after(&r->model->weights, w, name);
+            if (!w || !w->linear)
+                status = err_set(r->err, "this model has no '%.200s'", name);
+            else if (find_entry(r->adapter, ADAPTER_LORA, w))
+                status = err_set(r->err, "'%.200s' has LoRA twice, under two spellings", name);
+            else // the rows of the gate come before those of up_proj
+                status = add_of_expert(r, s, w, scale, a, b + (i == 1 ? s->out / 2 * s->rank : 0));
+            free(name);
+        }
+    }
+    free(a);
+    free(b);
+    free(parameter);
+    return status;
+}
+
+// Returns the name of the experts of a layer that the key names as one module; the caller frees it.
+// NULL: it names none.
+static char *stack_of(const struct reading *r, const struct key *k)
+{
+    static const char level[] = ".base_layer"; // of the first of two parameters of a module
+    size_t n = strlen(k->module);
+    while (n > strlen(level) && !strncmp(k->module + n - strlen(level), level, strlen(level)))
+        n -= strlen(level);
+    char *experts = xstrndup(k->module, n), *first = xasprintf("%s.0.gate_proj.weight", experts);
+    const bool is = text_ends(experts, ".experts") && weights_find(&r->model->weights, first);
+    free(first);
+    if (is) return experts;
+    free(experts);
+    return NULL;
+}
+
+// Reads the LoRA of all experts of a layer, both matrices when A comes.
+static int read_stack(struct reading *r, const struct safetensor *t, const char *experts)
+{
+    const struct decoder_config *c = &r->model->decoder.config;
+    const bool is_a = strstr(t->name, ".lora_A.") != NULL;
+    char *other = xstrdup(t->name);
+    strstr(other, is_a ? ".lora_A." : ".lora_B.")[6] = is_a ? 'B' : 'A';
+    const struct safetensor *b = safetensors_find(r->file, other);
+    struct adapter_stack s = { 0 };
+    int status = b ? 0 : err_set(r->err, "'%.200s' is missing", other);
+    free(other);
+    if (status == 0 && is_a) {
+        status = check_numbers(b, r->err);
+        if (status == 0)
+            status =
+                adapter_stack_open(&s, t, b, c->experts.count, c->experts.width, c->hidden, r->err);
+        if (status == 0) status = add_stack(r, &s, experts);
+        adapter_stack_close(&s);
+    }
+    return status;
+}
+
 static int read_lora(struct reading *r, const struct safetensor *t, const struct key *k)
 {
     bool is_a = !strcmp(k->mark, "lora_A");
@@ -347,6 +445,12 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
         return err_set(r->err, "it is a LoRA tensor, but adapter_config.json says LN_TUNING");
     if (!strcmp(k->last, "bias")) return err_set(r->err, "LoRA with a bias is not supported");
     const struct weight *w = key_weight(r, k, "weight");
+    char *experts = w ? NULL : stack_of(r, k);
+    if (experts) {
+        const int status = read_stack(r, t, experts);
+        free(experts);
+        return status;
+    }
     if (!w && is_unused(r, k)) return r->adapter->unused++, 0;
     if (!w && !is_tied_head(r, k))
         return err_set(r->err,

@@ -1,7 +1,8 @@
 // core/adapter/model_write.c -- writes the current model as a folder that transformers can load.
 //
 //   each shard: the header, unchanged; then each tensor with the values that the model uses:
-//               W' = round(W + scale B A), added in f32, a block of rows at a time
+//               W' = round(W + scale B A), added in f32, a block of rows at a time; an expert at
+//               a time if a tensor holds those of a layer
 //
 // A tensor that the model does not use (position_ids, unused heads) is copied unchanged.
 #include "core/adapter/model_write.h"
@@ -90,6 +91,22 @@ int model_weight_rows(const struct model *m, const struct weight *w, int64_t fir
     return lora ? add_lora(m, lora, first, rows, to, err) : 0;
 }
 
+// Writes n elements of a tensor in its type. Overwrites `floats`; `bytes` has room for them.
+static int put_floats(FILE *file, const struct safetensor *t, float *floats, char *bytes, size_t n,
+                      struct err *err)
+{
+    const enum dtype dtype = (enum dtype)t->dtype;
+    floats_to(bytes, dtype, floats, n);
+    if (dtype != DTYPE_F32) {
+        floats_from(floats, bytes, dtype, n);
+        if (!floats_finite(floats, n))
+            return err_set(err, "tensor '%s' has values that overflow its type %s", t->name,
+                           t->type);
+    }
+    fwrite(bytes, dtype_size(dtype), n, file); // folder_close reports failed writes
+    return 0;
+}
+
 static int put_block(const struct model *m, FILE *file, const struct safetensor *t, struct source s,
                      int64_t first, int64_t rows, struct err *err)
 {
@@ -103,22 +120,137 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
     else
         adapter_floats(m->arena.backend, s.tensor, first * width, rows * width, floats);
     int status = s.lora ? add_lora(m, s.lora, first, rows, floats, err) : 0;
-    floats_to(bytes, dtype, floats, n);
-    if (status == 0 && dtype != DTYPE_F32) {
-        floats_from(floats, bytes, dtype, n);
-        if (!floats_finite(floats, n))
-            status =
-                err_set(err, "tensor '%s' has values that overflow its type %s", t->name, t->type);
-    }
-    if (status == 0) fwrite(bytes, size, n, file); // folder_close reports failed writes
+    if (status == 0) status = put_floats(file, t, floats, bytes, n, err);
     free(floats);
     free(bytes);
+    return status;
+}
+
+// --- experts in one tensor -----------------------------------------------------------------------
+
+// Returns the name of the file's tensor that holds this expert's weight beside those of the others:
+// "layers.1.mlp.experts.gate_up_proj" for "layers.1.mlp.experts.3.up_proj.weight". The caller frees
+// it. NULL: it is no weight of an expert.
+static char *stack_name(const char *weight)
+{
+    static const char level[] = ".experts.";
+    const char *at = strstr(weight, level), *part = at ? strchr(at + strlen(level), '.') : NULL;
+    if (!part) return NULL;
+    return xasprintf("%.*s%s", (int)(at + strlen(level) - weight), weight,
+                     !strcmp(part, ".down_proj.weight") ? "down_proj" : "gate_up_proj");
+}
+
+static bool is_changed(const struct weight *w)
+{
+    return w->tensor->data != w->bound || (w->linear && w->linear->lora);
+}
+
+// Copies x [rows, columns] to y [columns, rows].
+static void transpose(float *y, const float *x, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) y[j * rows + i] = x[i * columns + j];
+}
+
+// Replaces rows `row`.. of x [.., in], the matrix of an expert in the file, by the weight's.
+static int put_part(const struct model *m, const struct weight *w, float *x, int64_t row,
+                    struct err *err)
+{
+    const int64_t rows = w->shape[0], in = w->shape[1];
+    if (w->tensor->data != w->bound && !w->rounded)
+        adapter_floats(m->arena.backend, w->tensor, 0, rows * in, x + row * in);
+    const struct lora *lora = w->linear ? w->linear->lora : NULL;
+    return lora ? add_lora(m, lora, 0, rows, x + row * in, err) : 0;
+}
+
+// The weights of one expert that a tensor holds, in the order of their rows.
+struct expert_parts {
+    const struct weight *list[2];
+    size_t count;
+    int64_t rows, in;
+    bool changed;
+};
+
+// `last`: the last weight of the expert before; NULL: unknown.
+static struct expert_parts parts_of(const struct model *m, const struct safetensor *t, int64_t e,
+                                    const struct weight *last)
+{
+    static const char *const names[][2] = { { "gate_proj", "up_proj" }, { "down_proj", NULL } };
+    struct expert_parts p = { 0 };
+    const char *stack = name_last_level(t->name);
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = names[!strcmp(stack, "down_proj")][i];
+        if (!name) break;
+        char *full =
+            xasprintf("%.*s%lld.%s.weight", (int)(stack - t->name), t->name, (long long)e, name);
+        const struct weight *w = weights_find_after(&m->weights, last, full);
+        free(full);
+        if (!w) break;
+        p.list[p.count++] = last = w;
+        p.rows += w->shape[0];
+        p.in = w->shape[1];
+        p.changed |= is_changed(w);
+    }
+    return p;
+}
+
+// True if the tensor holds a weight of all experts of a layer, one of which has changed.
+static bool is_changed_stack(const struct model *m, const struct safetensor *t)
+{
+    struct expert_parts p = { 0 };
+    bool changed = false;
+    if (t->rank != 3 || !safetensor_is_float(t) ||
+        !(text_ends(t->name, ".experts.down_proj") || text_ends(t->name, ".experts.gate_up_proj")))
+        return false;
+    for (int64_t e = 0; e < t->shape[0]; e++) {
+        p = parts_of(m, t, e, p.count ? p.list[p.count - 1] : NULL);
+        const bool fits = t->shape[1] == p.rows && t->shape[2] == p.in;
+        const bool turned = t->shape[1] == p.in && t->shape[2] == p.rows;
+        if (!p.count || !(fits || turned)) return false; // a tensor that the model does not read
+        changed |= p.changed;
+    }
+    return changed;
+}
+
+// Writes the matrix of expert e, which the file has as [rows, in] or, in the hub's folders of
+// Qwen3-VL, as [in, rows]. *last: the last weight of the expert before; becomes that of this one.
+static int put_expert(const struct model *m, FILE *file, const struct safetensor *t, int64_t e,
+                      const struct weight **last, struct err *err)
+{
+    const enum dtype dtype = (enum dtype)t->dtype;
+    const struct expert_parts p = parts_of(m, t, e, *last);
+    const size_t n = (size_t)(t->shape[1] * t->shape[2]), size = dtype_size(dtype);
+    const char *from = (const char *)t->data + (size_t)e * n * size;
+    const bool transposed = p.in != t->shape[2];
+    int status = 0;
+    if (p.count) *last = p.list[p.count - 1];
+    if (!p.changed) {
+        fwrite(from, size, n, file);
+        return 0;
+    }
+    float *x = xreallocarray(NULL, n, sizeof *x), *y = xreallocarray(NULL, n, sizeof *y);
+    char *bytes = xreallocarray(NULL, n, size);
+    floats_from(transposed ? y : x, from, dtype, n);
+    if (transposed) transpose(x, y, p.in, p.rows);
+    for (size_t i = 0; i < p.count && status == 0; i++)
+        status = put_part(m, p.list[i], x, i ? p.list[0]->shape[0] : 0, err);
+    if (transposed) transpose(y, x, p.rows, p.in);
+    if (status == 0) status = put_floats(file, t, transposed ? y : x, bytes, n, err);
+    free(bytes);
+    free(y);
+    free(x);
     return status;
 }
 
 static int put_tensor(const struct model *m, FILE *file, const struct safetensor *t,
                       struct err *err)
 {
+    if (is_changed_stack(m, t)) {
+        const struct weight *last = NULL;
+        for (int64_t e = 0; e < t->shape[0]; e++)
+            if (put_expert(m, file, t, e, &last, err) < 0) return -1;
+        return 0;
+    }
     struct source s = source_of(m, t);
     bool same = !s.tensor || (!s.lora && (s.in_file || s.tensor->data == t->data));
     if (same) fwrite(t->data, 1, t->bytes, file);
@@ -191,12 +323,14 @@ static int check_written(const struct model *m, struct err *err)
         return err_set(err,
                        "embedding and output head were trained separately, but this model stores "
                        "them as one tensor: use the result as an adapter");
-    // A changed weight that is part of a larger tensor in the file (one expert of a layer) cannot
-    // be written back.
+    // A changed weight that is part of a larger tensor in the file cannot be written back, unless
+    // that holds the experts of a layer.
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
-        const bool changed = w->tensor->data != w->bound || (w->linear && w->linear->lora);
-        if (changed && !checkpoint_has(c, w->name))
+        char *stack = stack_name(w->name);
+        const bool stored = checkpoint_has(c, w->name) || (stack && checkpoint_has(c, stack));
+        free(stack);
+        if (is_changed(w) && !stored)
             return err_set(err,
                            "this model's files store '%s' as a part of another tensor, where it "
                            "cannot be written back: use the result as an adapter",

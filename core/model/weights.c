@@ -95,6 +95,18 @@ const struct weight *weights_find(const struct weights *w, const char *name)
     return NULL;
 }
 
+const struct weight *weights_find_after(const struct weights *w, const struct weight *last,
+                                        const char *name)
+{
+    enum { NEAR = 3 };
+    const size_t first = last ? (size_t)(last - w->list) + 1 : w->count;
+    for (size_t i = first; i < w->count && i < first + NEAR; i++)
+        if (!strcmp(w->list[i].name, name)) return &w->list[i];
+    for (size_t i = first; i < w->count && i < first + NEAR; i++)
+        if (same_name(w->list[i].name, name)) return &w->list[i];
+    return weights_find(w, name);
+}
+
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part)
 {
     for (size_t i = 0; i < w->count; i++)

@@ -131,8 +131,9 @@ static void report_peft(const struct sft *t)
     }
     if (lost && p->model->decoder.config.experts.count)
         job_log(t->job,
-                "PEFT ignores parts of this adapter: LoRA of shared experts and dense MLPs, and "
-                "whole weights of experts. For other programs, merge it (/adapter merge)");
+                "PEFT ignores parts of this adapter (LoRA of shared experts and dense MLPs, whole "
+                "weights of experts) and joins LoRA of experts wrongly. For other programs, merge "
+                "it (/adapter merge)");
 }
 
 // Name of the score that selects the best weights.

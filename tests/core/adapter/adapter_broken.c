@@ -136,6 +136,60 @@ static void broken_tensors_are_refused(void **state)
     model_free(m);
 }
 
+// LoRA on all experts of a layer: 8 experts of width 24, hidden size 48.
+static void broken_stacks_are_refused(void **state)
+{
+#define EXPERTS "base_model.model.model.layers.1.mlp.experts."
+    static const struct {
+        const char *targets;
+        int64_t a[2], b[2];
+        float value; // of B
+        const char *why;
+    } cases[] = {
+        { "experts.down_proj", { 16, 24 }, { 48, 16 }, NAN, "infinities or NaNs" },
+        { "experts.down_proj", { 16, 24 }, { 48, 0 }, 0, "both must have the same multiple" },
+        { "experts.down_proj", { 16, 24 }, { 48, 8 }, 0, "both must have the same multiple" },
+        { "experts.down_proj", { 15, 24 }, { 48, 15 }, 0, "multiple of 8 experts" },
+        { "experts.down_proj", { 16, 25 }, { 48, 16 }, 0, "another model" },
+        { "experts.down_proj", { 8, 24 }, { 48, 8 }, 0, "LoRA has rank 1" },
+        { "experts.gate_up_proj",
+          { 16, 24 },
+          { 48, 16 },
+          0,
+          "does not name its experts' down_proj" },
+        { "experts.down_proj", { 0, 24 }, { 48, 0 }, 0, "both must have the same multiple" },
+    };
+    struct model *m = load(KIMI);
+    char *folder = scratch_new(), *path = xasprintf("%s/adapter_model.safetensors", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err;
+        char *config = xasprintf("{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [], "
+                                 "\"target_parameters\": [\"%s\"]}",
+                                 cases[i].targets);
+        scratch_text(folder, "adapter_config.json", config);
+        free(config);
+        struct safetensors_writer *w = safetensors_writer_new(path);
+        const int64_t *a = cases[i].a, *b = cases[i].b;
+        safetensors_writer_declare(w, EXPERTS "lora_A.weight", DTYPE_F32, 2, a);
+        safetensors_writer_declare(w, EXPERTS "lora_B.weight", DTYPE_F32, 2, b);
+        for (int64_t k = 0; k < a[0] * a[1]; k++)
+            must(safetensors_writer_data(w, &(float){ 1 }, sizeof(float), &err), &err);
+        for (int64_t k = 0; k < b[0] * b[1]; k++)
+            must(safetensors_writer_data(w, &cases[i].value, sizeof(float), &err), &err);
+        must(safetensors_writer_finish(w, &err), &err);
+        refuse(folder, m, cases[i].why);
+    }
+    scratch_text(folder, "adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 2}");
+    write_one(folder, "adapter_model.safetensors", EXPERTS "lora_A.weight", 2, 16, 24, 0);
+    refuse(folder, m, "lora_B.weight' is missing");
+    write_one(folder, "adapter_model.safetensors", EXPERTS "base_layer.lora_B.weight", 2, 48, 16,
+              0);
+    refuse(folder, m, "lora_A.weight' is missing");
+    free(path);
+    scratch_remove(folder);
+    model_free(m);
+}
+
 static void extras_must_fit_the_model(void **state)
 {
     static const struct {
@@ -188,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_configs_are_refused),
         cmocka_unit_test(broken_tensors_are_refused),
+        cmocka_unit_test(broken_stacks_are_refused),
         cmocka_unit_test(extras_must_fit_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
