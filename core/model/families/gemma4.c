@@ -103,21 +103,34 @@ static enum model_part_kind gemma4_part(const struct model *m, const char *tenso
 #define FIVE          SLIDING4 "\"full_attention\""
 #define SIX           "\"sliding_attention\", " FIVE
 #define SEVEN(layers) layers ", " layers ", " layers ", " layers ", " layers ", " layers ", " layers
-#define SHAPE_CONFIG(text)                                                                     \
-    "{\"architectures\": [\"Gemma4ForConditionalGeneration\"], \"model_type\": \"gemma4\", "   \
-    "\"image_token_id\": 0, \"dtype\": \"bfloat16\", \"tie_word_embeddings\": true, "          \
-    "\"vision_config\": {\"model_type\": \"gemma4_vision\", \"hidden_size\": 768, "            \
-    "\"intermediate_size\": 3072, \"num_hidden_layers\": 16, \"num_attention_heads\": 12, "    \
-    "\"num_key_value_heads\": 12, \"head_dim\": 64, \"patch_size\": 16, "                      \
-    "\"pooling_kernel_size\": 3, \"position_embedding_size\": 10240, \"standardize\": false, " \
-    "\"use_clipped_linears\": true}, \"text_config\": {\"model_type\": \"gemma4_text\", "      \
-    "\"vocab_size\": 262144, \"vocab_size_per_layer_input\": 262144, \"head_dim\": 256, "      \
-    "\"global_head_dim\": 512, \"num_attention_heads\": 8, \"sliding_window\": 512, "          \
-    "\"final_logit_softcapping\": 30.0, \"hidden_size_per_layer_input\": 256, "                \
-    "\"max_position_embeddings\": 131072, \"pad_token_id\": 0, " text "}}"
-#define SHAPE(id, text)                                                                      \
+#define SHAPE_CONFIG(vision, text)                                                           \
+    "{\"architectures\": [\"Gemma4ForConditionalGeneration\"], \"model_type\": \"gemma4\", " \
+    "\"image_token_id\": 0, \"dtype\": \"bfloat16\", \"tie_word_embeddings\": true, "        \
+    "\"vision_config\": {\"model_type\": \"gemma4_vision\", \"patch_size\": 16, "            \
+    "\"pooling_kernel_size\": 3, \"position_embedding_size\": 10240, " vision "}, "          \
+    "\"text_config\": {\"model_type\": \"gemma4_text\", \"vocab_size\": 262144, "            \
+    "\"head_dim\": 256, \"global_head_dim\": 512, \"final_logit_softcapping\": 30.0, "       \
+    "\"pad_token_id\": 0, " text "}}"
+#define SMALL(text)                                                                        \
+    SHAPE_CONFIG("\"hidden_size\": 768, \"intermediate_size\": 3072, "                     \
+                 "\"num_hidden_layers\": 16, \"num_attention_heads\": 12, "                \
+                 "\"num_key_value_heads\": 12, \"head_dim\": 64, \"standardize\": false, " \
+                 "\"use_clipped_linears\": true",                                          \
+                 "\"vocab_size_per_layer_input\": 262144, \"num_attention_heads\": 8, "    \
+                 "\"sliding_window\": 512, \"hidden_size_per_layer_input\": 256, "         \
+                 "\"max_position_embeddings\": 131072, " text)
+#define LARGE(text)                                                                          \
+    SHAPE_CONFIG("\"hidden_size\": 1152, \"intermediate_size\": 4304, "                      \
+                 "\"num_hidden_layers\": 27, \"num_attention_heads\": 16, "                  \
+                 "\"num_key_value_heads\": 16, \"head_dim\": 72, \"standardize\": true, "    \
+                 "\"use_clipped_linears\": false",                                           \
+                 "\"sliding_window\": 1024, \"hidden_size_per_layer_input\": 0, "            \
+                 "\"num_kv_shared_layers\": 0, \"use_double_wide_mlp\": false, "             \
+                 "\"attention_k_eq_v\": true, \"use_bidirectional_attention\": \"vision\", " \
+                 "\"max_position_embeddings\": 262144, " text)
+#define SHAPE(id, config)                                                                    \
     {                                                                                        \
-        id, SHAPE_CONFIG(text),                                                              \
+        id, config,                                                                          \
             "{\"image_processor_type\": \"Gemma4ImageProcessor\", \"do_normalize\": false, " \
             "\"max_soft_tokens\": 280, \"patch_size\": 16, \"pooling_kernel_size\": 3, "     \
             "\"resample\": 3}",                                                              \
@@ -126,13 +139,24 @@ static enum model_part_kind gemma4_part(const struct model *m, const char *tenso
 
 static const struct family_shape shapes[] = {
     SHAPE("gemma4-e2b",
-          "\"hidden_size\": 1536, \"intermediate_size\": 6144, \"num_hidden_layers\": 35, "
-          "\"num_key_value_heads\": 1, \"num_kv_shared_layers\": 20, \"use_double_wide_mlp\": "
-          "true, \"layer_types\": [" SEVEN(FIVE) "]"),
+          SMALL("\"hidden_size\": 1536, \"intermediate_size\": 6144, \"num_hidden_layers\": 35, "
+                "\"num_key_value_heads\": 1, \"num_kv_shared_layers\": 20, "
+                "\"use_double_wide_mlp\": true, \"layer_types\": [" SEVEN(FIVE) "]")),
     SHAPE("gemma4-e4b",
-          "\"hidden_size\": 2560, \"intermediate_size\": 10240, \"num_hidden_layers\": 42, "
-          "\"num_key_value_heads\": 2, \"num_kv_shared_layers\": 18, \"use_double_wide_mlp\": "
-          "false, \"layer_types\": [" SEVEN(SIX) "]"),
+          SMALL("\"hidden_size\": 2560, \"intermediate_size\": 10240, \"num_hidden_layers\": 42, "
+                "\"num_key_value_heads\": 2, \"num_kv_shared_layers\": 18, "
+                "\"use_double_wide_mlp\": false, \"layer_types\": [" SEVEN(SIX) "]")),
+    SHAPE("gemma4-31b",
+          LARGE("\"hidden_size\": 5376, \"intermediate_size\": 21504, \"num_hidden_layers\": 60, "
+                "\"num_attention_heads\": 32, \"num_key_value_heads\": 16, "
+                "\"num_global_key_value_heads\": 4, "
+                "\"layer_types\": [" SEVEN(SIX) ", " SIX ", " SIX ", " SIX "]")),
+    SHAPE("gemma4-26b-a4b",
+          LARGE("\"hidden_size\": 2816, \"intermediate_size\": 2112, \"num_hidden_layers\": 30, "
+                "\"num_attention_heads\": 16, \"num_key_value_heads\": 8, "
+                "\"num_global_key_value_heads\": 2, \"enable_moe_block\": true, "
+                "\"num_experts\": 128, \"top_k_experts\": 8, \"moe_intermediate_size\": 704, "
+                "\"layer_types\": [" SIX ", " SIX ", " SIX ", " SIX ", " SIX "]")),
     { 0 },
 };
 
