@@ -10,10 +10,11 @@
 // cells.
 //
 // FLOPs are 2 per multiply-add of products and attention; bytes of a token are those of /flops:
-// weights (only chosen experts of a mixture), keys and values. A prefill has a second row, in
-// bytes: each weight counts once, even if blocks of rows read it again. Its third number is the
-// limit as a share of the measured time; at the limit, each product runs at the FLOP/s of `llama`'s
-// prefill in the same turn, or as fast as a plain loop reads its weights, whichever is slower.
+// weights (only chosen experts of a mixture), keys and values; a recurrent layer reads and writes
+// its state in place of these. A prefill has a second row, in bytes: each weight counts once, even
+// if blocks of rows read it again. Its third number is the limit as a share of the measured time;
+// at the limit, each product runs at the FLOP/s of `llama`'s prefill in the same turn, or as fast
+// as a plain loop reads its weights, whichever is slower.
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 #include "core/model/families/family.h"
 #include "core/model/flops.h"
 #include "core/model/kv.h"
+#include "core/model/layer.h"
 #include "core/model/visual.h"
 #include "core/new/new_model.h"
 #include "core/template/message.h"
@@ -70,14 +72,14 @@ static struct graph graph_of(struct side *s)
                            .matmul = graph_matmul_auto(backend_cpu(), s->model->dtype) };
 }
 
-// Seconds of a pass over the rows after the cached ones.
-static double pass(struct side *s, bool prefill)
+// Seconds of a pass over the rows from `from` on; the cache holds those before.
+static double pass(struct side *s, int64_t from, bool prefill)
 {
     struct graph g = graph_of(s);
     struct decoder *d = &s->model->decoder;
     struct tensor *out = NULL;
     const double start = omp_get_wtime();
-    struct tensor *h = splice(&g, d, &s->sequence, s->kv.layer[0].rows, NULL, NULL, 0);
+    struct tensor *h = splice(&g, d, &s->sequence, from, NULL, NULL, 0);
     must(h ? decoder_forward(&g, d, &s->kv, &s->sequence, h, LOGITS_LAST, prefill, &out) : -1,
          &g.err);
     const double seconds = omp_get_wtime() - start;
@@ -127,9 +129,12 @@ static double token_bytes(const struct side *s, int64_t keys)
 {
     const struct decoder *d = &s->model->decoder;
     double bytes = (double)tensor_bytes(&d->head);
-    for (int l = 0; l < d->config.layers; l++)
+    for (int l = 0; l < d->config.layers; l++) {
+        const struct kv_row row = decoder_attention(&d->config, l)->cached(&d->config, l);
         bytes += flops_weight_bytes(&d->layer[l]) +
-                 (double)keys * flops_key_bytes(&d->config, l, s->kv.dtype);
+                 (double)keys * flops_key_bytes(&d->config, l, s->kv.dtype) +
+                 2 * (double)(row.state + row.tail) * sizeof(float);
+    }
     return bytes;
 }
 
@@ -143,11 +148,11 @@ static void side_answer(struct side *s, int n, int round)
     sequence_init(&s->sequence, n, 1);
     for (int i = 0; i < n; i++)
         s->sequence.ids[i] = (int32_t)(random_bits(7, RANDOM_WEIGHTS, (uint64_t)i) % vocab);
-    const double prefill = pass(s, true);
+    const double prefill = pass(s, 0, true);
     for (int t = 0; t < TOKENS; t++) {
         const uint64_t id = random_bits(8, RANDOM_WEIGHTS, (uint64_t)t) % vocab;
         sequence_append(&s->sequence, (int32_t)id);
-        token[t] = pass(s, false);
+        token[t] = pass(s, n + t, false);
     }
     if (round < 0) return;
     s->prefill_s[round] = prefill;

@@ -86,6 +86,8 @@ family internvl2-2b 0 - 0
 family qwen2.5-vl-3b 0 700x700 0 2000x1500
 family glm-4.1v-9b 6 700x700 0
 family kimi-vl-a3b 4 700x700 0
+family qwen3.5-0.8b 0 - 0
+family qwen3.5-2b 0 - 0
 [ -n "${PEERS:-}" ] || exit 0
 [ -f "$folder.gguf" ] || "$PEERS" $peers/to_gguf.py "$folder" "$folder.gguf" >/dev/null 2>&1
 printf '\n## Peers on the same folder\n\n'
