@@ -232,7 +232,7 @@ static int put_sizes(struct export *e, struct err *err)
     gguf_writer_u32(e->out, ".vocab_size", d->vocab);
     gguf_writer_f32(e->out, ".attention.layer_norm_rms_epsilon", d->eps);
     if (decoder_uses(d, &attention_latent)) put_latent(e);
-    if (decoder_uses(d, &attention_delta)) put_delta(e);
+    if (d->delta.heads) put_delta(e); // also if no layer has a recurrence
     put_scored(e);
     return put_qwen(e, err) < 0 ? -1 : put_rotary(e, err);
 }

@@ -3,6 +3,7 @@
 . tests/commands/common.bash
 qwen=tests/goldens/qwen3.5
 moe=tests/goldens/qwen3.5-moe
+wide=tests/goldens/pictures/wide.png
 
 # --- the same answer -------------------------------------------------------------------------------------------
 # third NAME LINE...: the answer to the last line has the logits of $work/live.safetensors.
@@ -15,11 +16,25 @@ for case in "$qwen off 2" "$qwen attention 2" "$moe off 1" "$moe attention 1"; d
     name=$(basename $model)-$pruning
     setup=("/load $model" '/set compute.matmul f32' '/set sample.max_tokens 4' '/set sample.ignore_eos on'
         "/set prune.score $pruning" "/set prune.layer $layer")
-    lines "${setup[@]}" "/image $scene" 'What is this?' 'And that?' "/dump step.logits $work/live.safetensors" 'Where?' "/session rename $name"
-    third "$name-undo" "${setup[@]}" "/image $scene" 'What is this?' 'And that?' 'Something else' /undo 'Where?'
+    lines "${setup[@]}" "/image $scene" 'What is this?' "/image $wide" 'And that?' "/dump step.logits $work/live.safetensors" 'Where?' "/session rename $name"
+    third "$name-undo" "${setup[@]}" "/image $scene" 'What is this?' "/image $wide" 'And that?' 'Something else' /undo 'Where?'
+    third "$name-middle" "${setup[@]}" "/image $scene" 'What is this?' "/image $scene" 'Another one' /undo "/image $wide" 'And that?' 'Where?'
     [ $pruning = off ] || third "$name-resumed" "${setup[@]}" "/session resume $name" /undo 'Where?'
-    [ $pruning != off ] || third "$name-forked" "${setup[@]}" "/session resume $name" "/session fork $name-2" /undo /undo 'And that?' 'Where?'
+    [ $pruning != off ] || third "$name-forked" "${setup[@]}" "/session resume $name" "/session fork $name-2" /undo /undo "/image $wide" 'And that?' 'Where?'
 done
+
+# Drafts, right and wrong ones, before and after a picture in the middle: the same tokens as without.
+for model in $qwen $moe; do
+    for drafts in off 7; do
+        lines "/load $model" '/set sample.max_tokens 40' '/set sample.ignore_eos on' "/set sample.lookahead $drafts" "/image $scene" \
+            'say it again and again and again' "/image $wide" 'say it again and again and again'
+        jq -c 'select(.event == "answer").ids' "$work/events" >"$work/ids-$drafts"
+        [ "$(wc -l <"$work/ids-$drafts")" = 2 ] || fail "$model: no answers with drafts $drafts"
+    done
+    same "$model: answers with drafts" "$(cat "$work/ids-7")" "$(cat "$work/ids-off")"
+    jq 'select(.event == "answer").accepted' "$work/events" >>"$work/accepted"
+done
+[ "$(jq -s add "$work/accepted")" -gt 0 ] || fail "no draft was right"
 
 # --- GGUF files ------------------------------------------------------------------------------------------------
 # The recurrence computes value heads in the file's order, so that sums of products differ in their last bits. In
@@ -62,6 +77,28 @@ vlmsh "$work/file/qwen3.5.gguf" -c "/adapter load $work/trained-folder" -c "/qua
     fail "merged: $(tail -1 "$work/out")"
 answer "$work/merged.gguf" "$work/b.safetensors" -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 5e-3 logits || fail "the adapter is not merged into the file"
+
+# A model of layers with attention alone; the others are beyond its layers.
+mkdir "$work/attends"
+python3 - $qwen "$work/attends" <<'P'
+import json, re, shutil, struct, sys
+golden, to = sys.argv[1:]
+for name in "chat_template.jinja", "generation_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json":
+    shutil.copy(f"{golden}/{name}", to)
+config = json.load(open(f"{golden}/config.json"))
+config["text_config"].update(num_hidden_layers=2, full_attention_interval=1, layer_types=None)
+json.dump(config, open(f"{to}/config.json", "w"))
+raw = open(f"{golden}/model.safetensors", "rb").read()
+n, = struct.unpack_from("<Q", raw)
+numbers = {"2": "0", "5": "1"}
+head = {re.sub(r"(language_model\.layers\.)(\d+)", lambda m: m[1] + numbers.get(m[2], "1" + m[2]), k): t for k, t in json.loads(raw[8:8 + n]).items()}
+head = json.dumps(head).encode()
+open(f"{to}/model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + raw[8 + n:])
+P
+vlmsh quantize "$work/attends" "$work/attends.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "attends: $(tail -1 "$work/out")"
+answer "$work/attends" "$work/a.safetensors" -c "/image $scene"
+answer "$work/attends.gguf" "$work/b.safetensors" -c "/image $scene"
+near "$work/a.safetensors" "$work/b.safetensors" 2e-5 || fail "a model without recurrence as a file"
 
 # The check-up answers without reasoning, which its short answers would not get past.
 vlmsh checkup $qwen --only sees --quick --out "$work/page" >"$work/out" 2>&1
