@@ -1,5 +1,7 @@
 // commands/collect.c -- /collect: runs a command and appends values from its tables to a CSV file,
 // one row per run, so that scripts can measure under many settings and plot or report the results.
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +37,7 @@ struct collecting {
     } pairs[WORDS_MAX];
     int pair_count;
     const char *table; // table whose rows are all collected; NULL: only cells
+    bool intervals;    // with those of the table of its intervals beside them
     bool again;
     int argc; // of the command
     char **argv;
@@ -49,10 +52,46 @@ struct collecting {
 
 // --- the command's tables ------------------------------------------------------------------------
 
-static void take_table(void *self, const struct event *e)
+static struct shown *add_shown(struct collecting *c, const char *name)
+{
+    c->shown = xreallocarray(c->shown, c->shown_count + 1, sizeof *c->shown);
+    struct shown *s = &c->shown[c->shown_count++];
+    *s = (struct shown){ .name = xstrdup(name) };
+    return s;
+}
+
+// Takes the tables of intervals of a measurement, which are not shown.
+static void take_intervals(struct collecting *c, const char *json)
+{
+    struct results r = { 0 };
+    struct err ignored; // the record of a comparison, which has no such tables
+    if (results_read(&r, json, &ignored) < 0) r.table_count = 0;
+    for (size_t i = 0; i < r.table_count; i++) {
+        const struct result_table *t = r.tables[i];
+        if (!text_ends(t->name, RESULTS_INTERVAL)) continue;
+        struct csv *to = &add_shown(c, t->name)->table;
+        if (r.condition_count) csv_need_column(to, RESULTS_CONDITION);
+        for (int k = 0; k < t->column_count; k++) csv_need_column(to, t->columns[k]);
+        for (size_t k = 0; k < t->row_count; k++) {
+            const size_t row = csv_add_row(to);
+            const int key = r.condition_count > 0;
+            if (key) csv_set(to, row, 0, results_condition(&r, t->rows[k].condition));
+            csv_set(to, row, key, t->rows[k].key);
+            for (int v = 0; v + 1 < t->column_count; v++) {
+                char text[32];
+                snprintf(text, sizeof text, "%.6g", t->rows[k].value[v]);
+                csv_set(to, row, key + 1 + v, isfinite(t->rows[k].value[v]) ? text : "");
+            }
+        }
+    }
+    results_release(&r);
+}
+
+static void take_event(void *self, const struct event *e)
 {
     struct collecting *c = self;
     struct provenance now;
+    if (e->kind == EVENT_MEASURED) take_intervals(c, e->text);
     if (e->kind != EVENT_TABLE) return;
     // The command may change settings (/run, /set): its tables would then not belong to the state
     // that the row records.
@@ -62,9 +101,7 @@ static void take_table(void *self, const struct event *e)
         provenance_release(&now);
     }
     const struct event_table *t = e->table;
-    c->shown = xreallocarray(c->shown, c->shown_count + 1, sizeof *c->shown);
-    struct shown *s = &c->shown[c->shown_count++];
-    *s = (struct shown){ .name = xstrdup(t->name) };
+    struct shown *s = add_shown(c, t->name);
     for (int k = 0; k < t->column_count; k++) {
         const bool known = csv_column(&s->table, t->columns[k]) >= 0;
         const int column = csv_need_column(&s->table, t->columns[k]);
@@ -106,6 +143,12 @@ static const char *find_in(const struct csv *t, const char *row, const char *col
     return found;
 }
 
+// True for a table of deviations or intervals, which nothing finds unless it is named.
+static bool is_spread(const char *name)
+{
+    return text_ends(name, ".std") || text_ends(name, RESULTS_INTERVAL);
+}
+
 static int no_tables(struct err *err)
 {
     return err_set(err, "the command showed no table: if it started a job, add --here, or wait and "
@@ -113,7 +156,7 @@ static int no_tables(struct err *err)
 }
 
 // Finds a cell by ROW, ROW:COLUMN or TABLE:ROW:COLUMN, which may be patterns, in the last table
-// that has it. Without TABLE, skips tables of standard deviations (NAME.std).
+// that has it. Without TABLE, skips tables of deviations and intervals (NAME.std, NAME.interval).
 static const char *find_cell(const struct collecting *c, const char *cell_name, struct err *err)
 {
     char *copy = xstrdup(cell_name), *words[3] = { copy };
@@ -127,7 +170,7 @@ static const char *find_cell(const struct collecting *c, const char *cell_name, 
     const char *row = words[count == 3], *column = count > 1 ? words[count - 1] : NULL;
     if (column && !*column) column = NULL;
     for (size_t i = c->shown_count; i-- > 0 && !found;)
-        if (table ? tap_match(table, c->shown[i].name) : !text_ends(c->shown[i].name, ".std"))
+        if (table ? tap_match(table, c->shown[i].name) : !is_spread(c->shown[i].name))
             found = find_in(&c->shown[i].table, row, column);
     free(copy);
     if (!found && !c->shown_count)
@@ -144,7 +187,8 @@ static const struct shown *find_table(const struct collecting *c, const char *na
 {
     struct buf b = { 0 };
     for (size_t i = c->shown_count; i-- > 0;)
-        if (tap_match(name, c->shown[i].name)) return &c->shown[i];
+        if (tap_match(name, c->shown[i].name) && (is_spread(name) || !is_spread(c->shown[i].name)))
+            return &c->shown[i];
     for (size_t i = 0; i < c->shown_count; i++)
         buf_printf(&b, "%s%s", i ? ", " : "", c->shown[i].name);
     if (!c->shown_count)
@@ -209,28 +253,54 @@ static int add_row(const struct collecting *c, struct csv *t, size_t *row, struc
     return 0;
 }
 
+// Sets the cells of row `r` of a shown table in row `row` of the file.
+static void set_cells(struct csv *t, size_t row, const struct csv *from, size_t r)
+{
+    for (int k = 0; k < from->column_count; k++) {
+        char *value = plain_value(csv_cell(from, r, k), false);
+        csv_set(t, row, csv_need_column(t, from->columns[k]), value);
+        free(value);
+    }
+}
+
+// Returns the intervals of a table, row by row; NULL with a message if there are none.
+static const struct csv *find_intervals(const struct collecting *c, const struct shown *of,
+                                        struct err *err)
+{
+    char *name = xasprintf("%s" RESULTS_INTERVAL, of->name);
+    const struct shown *shown = find_table(c, name, err);
+    if (shown && shown->table.row_count != of->table.row_count) {
+        err_set(err,
+                "only the first rows of '%s' were shown: write the table and its intervals "
+                "with --csv instead",
+                of->name);
+        shown = NULL;
+    }
+    free(name);
+    return shown ? &shown->table : NULL;
+}
+
 static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
 {
     size_t row;
     if (!c->table) return add_row(c, t, &row, err);
     const struct shown *shown = find_table(c, c->table, err);
-    if (!shown) return -1;
+    const struct csv *more = shown && c->intervals ? find_intervals(c, shown, err) : NULL;
+    if (!shown || (c->intervals && !more)) return -1;
     const struct csv *from = &shown->table;
     // A column of the file has only one value per row.
     if (shown->duplicate)
         return err_set(err, "table '%s' has several columns '%s': name single cells instead",
                        shown->name, shown->duplicate);
     for (int i = 0; i < c->pair_count; i++)
-        if (csv_column(from, c->pairs[i].name) >= 0)
+        if (csv_column(from, c->pairs[i].name) >= 0 ||
+            (more && csv_column(more, c->pairs[i].name) >= 0))
             return err_set(err, "table '%s' already has a column '%s': rename '%s=...'",
                            shown->name, c->pairs[i].name, c->pairs[i].name);
     for (size_t r = 0; r < from->row_count; r++) {
         if (add_row(c, t, &row, err) < 0) return -1;
-        for (int k = 0; k < from->column_count; k++) {
-            char *value = plain_value(csv_cell(from, r, k), false);
-            csv_set(t, row, csv_need_column(t, from->columns[k]), value);
-            free(value);
-        }
+        set_cells(t, row, from, r);
+        if (more) set_cells(t, row, more, r);
     }
     return 0;
 }
@@ -312,6 +382,11 @@ static int take_word(void *self, const char *word, struct err *err)
     struct collecting *c = self;
     const char *equals = strchr(word, '=');
     if (!equals || equals == word) {
+        const size_t n = c->table ? strlen(c->table) : 0;
+        if (n && !strncmp(word, c->table, n) && !strcmp(word + n, RESULTS_INTERVAL)) {
+            c->intervals = true;
+            return 0;
+        }
         if (c->table)
             return err_set(err, "only one table can be collected: '%s' or '%s'", c->table, word);
         c->table = word;
@@ -375,7 +450,7 @@ static int run_and_keep(struct grid *g, size_t cell, struct err *err)
     const int sinks = shell->sinks->count;
     if (sinks >= SINKS_MAX - 1) // the command may add a sink, too
         return err_set(err, "/collect is nested too deeply: '%s'", c->file);
-    sinks_add(shell->sinks, (struct sink){ .emit = take_table, .self = c });
+    sinks_add(shell->sinks, (struct sink){ .emit = take_event, .self = c });
     const int status = run_command(shell, c->argc, c->argv, err);
     shell->sinks->count = sinks;
     if (status == 0 && c->changed)
@@ -437,15 +512,20 @@ static int collect_run(struct shell *shell, int argc, char **argv, struct err *e
 const struct command command_collect = {
     .name = "collect",
     .also = "csv table results",
-    .usage = "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND",
+    .usage =
+        "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE [TABLE.interval]] [--again] : "
+        "COMMAND",
     .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
     .details =
         "NAME=VALUE records a condition of the measurement. NAME=@CELL records one value: CELL "
         "is ROW, ROW:COLUMN (default: the second column) or TABLE:ROW:COLUMN; names may be "
-        "patterns. TABLE records all rows of a table.\n"
+        "patterns. TABLE records all rows of a table, and TABLE.interval after it the 95% "
+        "intervals of "
+        "means over a data set, as columns \"X low\" and \"X high\".\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"
-        "    /collect layers.csv model=aligned norms.layers : /norms --data questions.json\n"
+        "    /collect layers.csv model=aligned norms.layers norms.layers.interval : /norms --data "
+        "questions.json\n"
         "Also writes the columns provenance.model (fingerprint) and provenance.state (adapter "
         "and the settings that change numbers). If the file already has rows with the same "
         "conditions, model and state, COMMAND does not run, so a script that was interrupted "

@@ -254,6 +254,8 @@ static void put_series(const struct series *y, const char *probe, struct results
     result_row(t, "samples")[0] = (double)y->count;
     const struct correlation c = rank_correlate(points, y->count);
     put_correlation(t, "Spearman of value and score", &c);
+    if (isnan(c.r) && c.points > 2)
+        results_note(r, "no rank correlation: all values or all scores are equal");
     free(name);
     free(points);
 }

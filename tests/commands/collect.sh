@@ -125,7 +125,7 @@ error: give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --h
 > /collect $layers run=c x=@all : /nonsense
 error: unknown command '/nonsense': /help lists the commands
 > /collect
-error: usage: /collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE] [--again] : COMMAND
+error: usage: /collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE [TABLE.interval]] [--again] : COMMAND
 > /run $work/one.vlmsh 1LAYER=2
 error: '1LAYER=2' is not NAME=VALUE[,VALUE...]
 > /run $work/one.vlmsh KEEP=1
@@ -156,6 +156,17 @@ E
 lines "/load $llava" "/collect $work/mean.csv \"text=@0:text\" \"deviation=@redundancy.std:0:text\" : /redundancy --data $work/world/yesno.json --limit 3"
 same "mean and deviation" "$(tail -1 "$work/mean.csv" | cut -d, -f1,2)" "$(jq -r 'select(.event=="table" and (.name=="redundancy" or .name=="redundancy.std")).rows[0][2]' \
     "$work/events" | paste -sd,)"
+# With the intervals of the means, a curve is drawn with its band; a table without means has none.
+lines "/load $llava" "/collect $work/band.csv run=a redundancy redundancy.interval low=@redundancy.interval:0:visual* : /redundancy --data $work/world/yesno.json --limit 3" \
+    "/plot $work/band.csv layer visual --interval \"visual low,visual high\" --figure $work/band.svg" \
+    "/collect $work/band.csv run=b redundancy sinks.interval : /redundancy" "/image $scene" What? \
+    "/collect $work/band.csv run=b redundancy redundancy.interval : /redundancy"
+same "columns" "$(head -1 "$work/band.csv")" \
+    "run,low,layer,visual,text,visual low,visual high,text low,text high,provenance.model,provenance.state"
+same "around the means" "$(awk -F, 'NR > 1 && $6 <= $4 && $4 <= $7 && $8 < $5 && $5 < $9 && ($3 > 0 || $2 == $6) { n++ } END { print n, NR }' "$work/band.csv")" "4 5"
+[ -s "$work/band.svg" ] || fail "no figure"
+check "refused" 'select(.event=="error").message' "only one table can be collected: 'redundancy' or 'sinks.interval'
+the command showed no table 'redundancy.interval'; it showed: redundancy"
 
 # Drawings.
 session "drawn or refused" <<E
