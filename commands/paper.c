@@ -318,6 +318,20 @@ static void name_unused(const struct paper_plan *p)
     free(text);
 }
 
+// Checks a set of train.validation and one of its pictures: training would read them only after the
+// first stage.
+static int check_set(struct set_source *s, struct err *err)
+{
+    struct dataset d = { .file = -1 };
+    bool pictures;
+    if (set_source_find(s, err) < 0 || set_source_check(s, err) < 0 ||
+        set_source_open(s, &d, err) < 0)
+        return -1;
+    const int status = set_source_check_picture(&d, &pictures, err);
+    dataset_close(&d);
+    return status;
+}
+
 // Checks that a file of --data can be read, or that of SET[/SUITE]:FILE[:DIR], a value of
 // train.validation.
 static int check_data(const char *text, struct err *err)
@@ -326,8 +340,7 @@ static int check_data(const char *text, struct err *err)
     char *copy = xstrdup(text);
     const int status = access(text, R_OK) == 0 || !set_source_split(&s, copy)
                            ? dataset_check(text, err)
-                       : set_source_find(&s, err) < 0 ? -1
-                                                      : set_source_check(&s, err);
+                           : check_set(&s, err);
     set_source_release(&s);
     free(copy);
     return status;

@@ -442,11 +442,10 @@ static const struct paper_claim tuned_claims[] = {
 static const struct paper_table tables[] = {
     { .name = "table1",
       .title = "scores of five sets of trained parameters",
-      .needs =
-          "--model: a joined model (vlmsh new --encoder clip --decoder vicuna --linear OUT), "
-          "--data STAGE1.json,STAGE2.json,SET:FILE (CC3M, LLaVA's 80K, and a value of "
-          "train.validation such as flickr30k:FILE, which chooses the rates), --sets with MME, "
-          "VQAv2, COCO, Flickr30k, POPE",
+      .needs = "--model: a joined model (vlmsh new --encoder clip --decoder vicuna --linear OUT), "
+               "--data STAGE1.json,STAGE2.json,SET:FILE (CC3M, LLaVA's 80K, and a value of "
+               "train.validation such as flickr30k:FILE:PICTURES, which chooses the rates), --sets "
+               "with MME, VQAv2, COCO, Flickr30k, POPE",
       .variants = models,
       .columns = sets,
       .published = scores,

@@ -86,10 +86,12 @@ lines "/paper layernorm figure3 --demo --model $work/tiny --steps 2 --out $work/
 same "three rates for each method" "$(costs)" "blank 16 stage1 32 full 96 layernorm 96 collect 200"
 # A third file that chooses the rates: an evaluation set.
 printf 'index\tquestion\tanswer\timage_path\n1\tIs it?\tyes\tx.png\n' >"$work/POPE.tsv"
-for validation in nope:$work/POPE.tsv pope:$work/none.tsv pope:$work/POPE.tsv; do
+mkdir "$work/img" && cp demo/pictures/scene-1.png "$work/img/x.png"
+for validation in nope:$work/POPE.tsv pope:$work/none.tsv pope:$work/POPE.tsv pope:$work/POPE.tsv:$work/img; do
     lines "/paper layernorm table1 --model $work/none --data $work/sets/own.json,$work/sets/own.json,$validation --sets $work/sets --out $work/dry12 --dry"
     check_has "rates chosen by $validation" 'select(.event=="error").message' \
-        "$(case $validation in nope*) echo "no evaluation set 'nope'" ;; *none*) echo "$work/none.tsv" ;; *) echo "no folder '$work/none'" ;; esac)"
+        "$(case $validation in nope*) echo "no evaluation set 'nope'" ;; *none*) echo "$work/none.tsv" ;;
+            *img) echo "no folder '$work/none'" ;; *) echo "--data: cannot open '$work/x.png'" ;; esac)"
 done
 
 # Readings: a plan for each; one that changes no training shares the folder of the default.
