@@ -65,8 +65,8 @@ static void take_intervals(struct collecting *c, const char *json)
 {
     struct results r = { 0 };
     struct err ignored; // the record of a comparison, which has no such tables
-    if (results_read(&r, json, &ignored) < 0) r.table_count = 0;
-    for (size_t i = 0; i < r.table_count; i++) {
+    const bool read = results_read(&r, json, &ignored) == 0;
+    for (size_t i = 0; read && i < r.table_count; i++) {
         const struct result_table *t = r.tables[i];
         if (!text_ends(t->name, RESULTS_INTERVAL)) continue;
         struct csv *to = &add_shown(c, t->name)->table;
