@@ -263,7 +263,7 @@ static void set_cells(struct csv *t, size_t row, const struct csv *from, size_t 
     }
 }
 
-// Returns the intervals of a table, row by row; NULL with a message if there are none.
+// Returns the intervals of a table, row by row; NULL with a message if it has none.
 static const struct csv *find_intervals(const struct collecting *c, const struct shown *of,
                                         struct err *err)
 {
