@@ -367,6 +367,23 @@ static void add_block(struct export *e, const struct vision_layer *l, int number
     free(start);
 }
 
+// Adds the layers that join windows of patches (MiniCPM-V). Like llama.cpp's converter, omits them
+// if the folder's mode does not use them.
+static void add_window(struct export *e)
+{
+    static const char start[] = "v.vit_merger.";
+    const struct vision_layer *w = &e->model->vision.window;
+    if (e->model->picture.mode == 4) return;
+    add_norm(e, start, "ln1", &w->norm1);
+    add_linear(e, start, "attn_q", &w->q);
+    add_linear(e, start, "attn_k", &w->k);
+    add_linear(e, start, "attn_v", &w->v);
+    add_linear(e, start, "attn_out", &w->out);
+    add_norm(e, start, "ds_ln", &w->norm2);
+    add_linear(e, start, "ds_ffn_up", &w->fc1);
+    add_linear(e, start, "ds_ffn_down", &w->fc2);
+}
+
 static void add_encoder(struct export *e)
 {
     const struct vision *v = &e->model->vision;
@@ -385,6 +402,7 @@ static void add_encoder(struct export *e)
     add_norm(e, "", e->encoder->pre, v->pre.gain.data ? &v->pre : &v->patch_norm);
     for (int i = 0; i < vision_depth(&v->config); i++) add_block(e, &v->layer[i], i);
     add_norm(e, "", e->encoder->post, &v->post);
+    add_window(e);
     add_vector(e, "v.std_bias", "", &v->std_bias);
     add_vector(e, "v.std_scale", "", &v->std_scale);
 }

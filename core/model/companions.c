@@ -51,6 +51,9 @@ static char *defaults_text(const struct model *m)
         size = xasprintf("resized to at most %lld visual tokens", (long long)p->budget);
     else if (p->fit == FIT_WITHIN)
         size = xasprintf("resized to at most %lld pixels a side", (long long)p->longest);
+    else if (p->fit == FIT_SLICES)
+        size = xasprintf("an overview and at most %lld slices of the area of %lld x %lld pixels",
+                         (long long)p->max_tiles, (long long)p->scale, (long long)p->scale);
     else
         size = xasprintf("%s to %lld x %lld pixels%s", p->crop ? "resized and cropped" : "resized",
                          (long long)p->width, (long long)p->height, p->max_tiles ? " a tile" : "");

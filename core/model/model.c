@@ -100,7 +100,7 @@ static int check_marks(const struct model *m, struct err *err)
     const struct vision_kind *kind = m->vision.config.kind; // NULL: text only
     if (!kind || !kind->picture_mark) return 0;
     struct buf mark = { 0 };
-    kind->picture_mark(&mark, 1, 2, 1);
+    kind->picture_mark(&mark, &(struct picture_mark){ .i = 1, .count = 2, .cols = 1 });
     char *text = buf_take(&mark);
     const int status = need_token(m, text, "each row of a picture's visual tokens", err);
     free(text);
@@ -261,7 +261,8 @@ bool model_has_vision(const struct model *m)
 static bool any_size(const struct model *m)
 {
     const enum picture_fit fit = m->picture.fit;
-    return fit == FIT_NATIVE || fit == FIT_PATCHES || fit == FIT_BUDGET || fit == FIT_WITHIN;
+    return fit == FIT_NATIVE || fit == FIT_PATCHES || fit == FIT_BUDGET || fit == FIT_WITHIN ||
+           fit == FIT_SLICES;
 }
 
 struct picture_config model_picture_config(const struct model *m, struct picture_shape shape)
@@ -281,9 +282,10 @@ void model_size_picture(const struct model *m, struct picture *p, int64_t width,
                                        .height = height,
                                        .most_tokens = limit.most,
                                        .budget = m->picture.fit == FIT_BUDGET ? limit.budget : 0,
+                                       .mode = m->picture.fit == FIT_SLICES ? limit.mode : 0,
                                        .several = several };
     p->tokens = k ? k->tokens(m, p->shape) : 0;
-    p->newline = p->newline_step = p->part_tokens = p->part_cols = 0;
+    p->newline = p->newline_step = p->part_tokens = p->part_cols = p->part_first = 0;
     const bool fits = p->tokens && (!limit.most || p->tokens <= limit.most);
     if (downsampled && any_size(m) && fits) {
         // Lowers the limit, but not below the fewest tokens that the encoder can give this picture.

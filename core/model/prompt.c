@@ -36,6 +36,7 @@ int model_prompt(const struct model *m, const struct settings *s, bool generatio
         .picture_before = m->family->picture_before ? m->family->picture_before : "",
         .picture_after = after ? after : "",
         .picture_mark = marks ? encoder->picture_mark : m->family->picture_mark,
+        .picture_numbers = m->picture.numbered,
         .placeholder = m->placeholder,
         .vocab = m->decoder.config.vocab,
         .plain_data = settings_is(s, "data.special_tokens", "text"),

@@ -238,6 +238,27 @@ static struct tensor *project_deep(struct graph *g, const struct vision *v, int 
     return rows;
 }
 
+// Returns the batch with lists of its own: `joined` says whether windows have been joined.
+static struct vision_batch batch_of(const struct vision *v, const struct vision_picture *pictures,
+                                    size_t count, bool joined)
+{
+    struct vision_picture *own = xcalloc(count + 1, sizeof *own);
+    int64_t *at = xcalloc(count + 1, sizeof *at);
+    for (size_t i = 0; i < count; i++) {
+        own[i] = joined ? vision_joined(&v->config, &pictures[i]) : pictures[i];
+        at[i + 1] = at[i] + vision_rows(&v->config, &own[i]);
+    }
+    return (struct vision_batch){
+        .vision = v, .picture = own, .count = count, .rows = at[count], .at = at
+    };
+}
+
+static void batch_release(struct vision_batch *b)
+{
+    free((void *)b->picture);
+    free((void *)b->at);
+}
+
 struct tensor *vision_forward(struct graph *g, const struct vision *v,
                               const struct vision_picture *pictures, size_t count,
                               struct tensor **deep)
@@ -245,12 +266,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     const struct vision_config *c = &v->config;
     const struct vision_kind *kind = c->kind;
     if (!graph_ok(g)) return NULL;
-    int64_t *at = xcalloc(count + 1, sizeof *at);
-    for (size_t i = 0; i < count; i++)
-        at[i + 1] = at[i] + pictures[i].tiles * vision_tile_rows(c, &pictures[i]);
-    const struct vision_batch b = {
-        .vision = v, .picture = pictures, .count = count, .rows = at[count], .at = at
-    };
+    struct vision_batch b = batch_of(v, pictures, count, false);
 
     // Pixels to the stream that enters the first block.
     struct tensor *x = vision_patches(g, &b); // [patches, elements of a patch]
@@ -263,7 +279,8 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     h = norm_forward(g, h, &v->pre, c->eps); // CLIP, Pixtral
 
     // Which rows each row attends to, and the rotary angles.
-    const struct vision_seen tiles = vision_tiles(g, &b), windows = vision_windows(g, &b);
+    struct vision_seen tiles = vision_tiles(g, &b);
+    const struct vision_seen windows = vision_windows(g, &b);
     struct vision_block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
@@ -289,10 +306,16 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
         h = graph_block(g, block_forward, &block, sizeof block, h);
         for (int i = 0; deep && i < c->deep_count; i++)
             if (c->deep[i] == l) deep[i] = project_deep(g, v, i, h);
+        if (kind->join && l == c->join && !graph_stop(g)) {
+            h = kind->join(g, &b, h);
+            batch_release(&b);
+            b = batch_of(v, pictures, count, true);
+            tiles = vision_tiles(g, &b);
+        }
     }
     if (graph_ok(g)) each_picture(g, &b, SITE_VISION, -1, true, features);
     if (kind->joined_later && c->merge > 1) features = vision_gather_cells(g, &b, features);
-    free(at);
+    batch_release(&b);
     return graph_ok(g) ? features : NULL;
 }
 

@@ -20,6 +20,7 @@
 
 struct buf;
 struct family_mmproj;
+struct picture_mark;
 struct vision_kind;
 
 enum {
@@ -55,6 +56,8 @@ struct vision_config {
     bool standardize;           // features are shifted and scaled
     int deep[VISION_DEEP_MOST]; // DeepStack: blocks whose outputs reach the decoder, ascending
     int deep_count;
+    int join;          // MiniCPM-V: after this block windows of patches may be joined
+                       // (vision_picture.joins); -1: never
     int feature_layer; // hidden_states index as in the config: -2, -1, 3 ...
     bool drop_class;   // drop the first row of each tile (strategy "default")
 };
@@ -86,10 +89,12 @@ struct vision {
     // Learned positions: [rows of a tile, Dv], [table_rows*table_cols, Dv] or, Gemma 4,
     // [2*table_cols, Dv].
     struct tensor position;
-    struct norm patch_norm;            // of the patches, before positions are added
-    struct norm pre, post;             // before the first block; of the features (kind->post_norm)
-    struct linear merge;               // [out, Dv*merge*merge]: a convolution that joins patches
-    struct vision_layer *layer;        // [config.layers]
+    struct norm patch_norm;     // of the patches, before positions are added
+    struct norm pre, post;      // before the first block; of the features (kind->post_norm)
+    struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
+    struct vision_layer *layer; // [config.layers]
+    // MiniCPM-V: joins windows; norm2, fc1 and fc2 read a window's merge*merge patches as one row.
+    struct vision_layer window;
     struct vision_clip *clip;          // [config.layers * CLIP_COUNT]; NULL: no limits
     struct tensor std_bias, std_scale; // [Dv] of the features (config.standardize)
     struct projector *deep;            // [config.deep_count] of the blocks in config.deep
@@ -100,7 +105,10 @@ struct vision_picture {
     struct tensor *pixels; // depending on kind: [3,H,W], [T,3,H,W] or patches [S', elements]
     int64_t tiles;         // T: parts that do not attend to each other
     int64_t rows, cols;    // patches of a tile
-    int number;            // the picture's number, for listeners
+    // Patches of the first tile if it differs from the others (MiniCPM-V), else 0.
+    int64_t first_rows, first_cols;
+    bool joins; // windows of merge x merge patches become one row after block config.join
+    int number; // the picture's number, for listeners
     // [S'] in host memory; NULL: not wanted. Without a tape, vision_forward fills it with the
     // attention to each row in the last block before the feature layer, averaged over heads:
     // attention from the class token or, without one, the average over the rows of the tile.
@@ -146,10 +154,9 @@ struct vision_kind {
     const char *const *picture_keys;
     const char *const *picture_processors; // prefixes of the names of the kind's picture processors
     bool reads_planes; // pixels of native resolution are [3,H,W]; false: patches [S', elements]
-    // Writes the text before row i of `count` of a picture's visual tokens; picture_after is the
-    // text after the last row. They replace the family's (core/model/families/family.h). NULL:
-    // none.
-    void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
+    // Writes the text before each row of a picture's visual tokens; picture_after is the text after
+    // the last row. They replace the family's (core/model/families/family.h). NULL: none.
+    void (*picture_mark)(struct buf *to, const struct picture_mark *mark);
     const char *picture_after;
     const struct family_mmproj *mmproj; // its form in GGUF files; NULL: the family's
     const char *patch_weight; // name of the patch embedding, which locates the encoder in a file
@@ -181,6 +188,9 @@ struct vision_kind {
     // True: features are taken after v->post. False: if the file has v->post, it only serves
     // measurements (SigLIP).
     bool post_norm;
+    // Joins windows of merge x merge patches of h to one row each, for pictures that ask for it
+    // (vision_picture.joins). NULL: never.
+    struct tensor *(*join)(struct graph *g, const struct vision_batch *b, struct tensor *h);
     // Turns the stream after the last needed block into the projector's input [S, Dv']. NULL:
     // leaves the rows unchanged.
     struct tensor *(*features)(struct graph *g, const struct vision_batch *b, struct tensor *h);
@@ -197,6 +207,7 @@ extern const struct vision_kind vision_glm_ocr;
 extern const struct vision_kind vision_qwen2, vision_qwen3, vision_qwen3_5;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
 extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_pixtral;
+extern const struct vision_kind vision_minicpm;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -230,6 +241,8 @@ int vision_sizes_read(struct vision_config *v, const struct vision_sizes *usual,
                       struct err *err);
 // Checks that a picture processor's key, if present, equals the encoder's value.
 int vision_check_equal(const cJSON *json, const char *key, int64_t want, struct err *err);
+// Checks that a key, if present, is the pair [side, side].
+int vision_check_square(const cJSON *json, const char *key, int64_t side, struct err *err);
 // Reads the epsilon of the norms.
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err);
@@ -250,6 +263,8 @@ void vision_release(struct vision *v); // not the weights
 // have "q", "k" or "v" in place of "qkv".
 void vision_bind_qkv(struct binder *b, struct vision_layer *w, int64_t width, bool bias,
                      const char *block, const char *name);
+// Binds a SigLIP encoder whose features pass its last norm.
+void vision_bind_siglip(struct vision *v, struct binder *b);
 // Binds block l of Qwen2.5-VL's kind: RMS norms and a gated FFN.
 void vision_bind_gated(struct binder *b, struct vision_layer *w, const struct vision_config *c,
                        int l, bool bias);
@@ -330,8 +345,15 @@ struct tensor *projector_forward(struct graph *g, const struct projector *p, str
 
 // Returns the number of elements of a head.
 int64_t vision_head_dim(const struct vision_config *c);
-// Returns the number of a tile's rows in the encoder: its patches and the class token.
+// Returns the number of a tile's rows in the encoder, its patches and the class token; not that of
+// a first tile that differs.
 int64_t vision_tile_rows(const struct vision_config *c, const struct vision_picture *p);
+// Returns the number of all rows of a picture.
+int64_t vision_rows(const struct vision_config *c, const struct vision_picture *p);
+// Returns tile t of a picture as a picture of one tile.
+struct vision_picture vision_tile(const struct vision_picture *p, int64_t t);
+// Returns the picture after its windows have been joined; if it joins none, a copy.
+struct vision_picture vision_joined(const struct vision_config *c, const struct vision_picture *p);
 // Returns the patches [patches, elements] in the order of the pixels: cuts planes [3,H,W]; other
 // pixels are patches already.
 struct tensor *vision_patches(struct graph *g, const struct vision_batch *b);

@@ -103,7 +103,7 @@ static void siglip_bind(struct vision *v, struct binder *b)
     bind_constant(b, &v->post.bias, v->config.hidden, "post_layernorm.bias");
 }
 
-static void normed_bind(struct vision *v, struct binder *b)
+void vision_bind_siglip(struct vision *v, struct binder *b)
 {
     bind(v, b);
     bind_norm(b, &v->post, v->config.hidden, true, "post_layernorm");
@@ -150,7 +150,7 @@ const struct vision_kind vision_siglip_normed = {
     .model_types = (const char *const[]){ "siglip_vision_model", NULL },
     .read = siglip_read,
     .patch_weight = "embeddings.patch_embedding.weight",
-    .bind = normed_bind,
+    .bind = vision_bind_siglip,
     .post_norm = true,
 };
 
@@ -159,7 +159,7 @@ const struct vision_kind vision_idefics3 = {
                                           "smolvlm", "siglip_vision_model", NULL },
     .read = idefics3_read,
     .patch_weight = "embeddings.patch_embedding.weight",
-    .bind = normed_bind,
+    .bind = vision_bind_siglip,
     .buckets = true,
     .post_norm = true,
     .features = vision_join_cells,

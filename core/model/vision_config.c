@@ -119,6 +119,17 @@ int vision_check_equal(const cJSON *json, const char *key, int64_t want, struct 
                    (long long)want);
 }
 
+int vision_check_square(const cJSON *json, const char *key, int64_t side, struct err *err)
+{
+    const cJSON *pair = json_get(json, key);
+    if (!pair ||
+        (cJSON_GetArraySize(pair) == 2 && json_whole(cJSON_GetArrayItem(pair, 0), 0) == side &&
+         json_whole(cJSON_GetArrayItem(pair, 1), 0) == side))
+        return 0;
+    return err_set(err, "\"%s\" is not supported: it must be [%lld, %lld]", key, (long long)side,
+                   (long long)side);
+}
+
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err)
 {

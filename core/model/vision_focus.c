@@ -70,8 +70,12 @@ static void from_all(struct graph *g, const struct vision_batch *b, struct tenso
         graph_scratch_end(g, scratch);
     }
     for (size_t i = 0; i < b->count; i++) {
-        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
-        for (int64_t at = b->at[i]; at < b->at[i + 1]; at++) sum[at] /= (double)rows;
+        int64_t at = b->at[i];
+        for (int64_t t = 0; t < b->picture[i].tiles; t++) {
+            const struct vision_picture tile = vision_tile(&b->picture[i], t);
+            const int64_t rows = vision_tile_rows(&b->vision->config, &tile), to = at + rows;
+            for (; at < to; at++) sum[at] /= (double)rows;
+        }
     }
 }
 
@@ -96,15 +100,19 @@ void vision_focus_add(struct graph *g, const struct vision_batch *b, struct tens
 static void cells_to_tokens(const struct vision_config *c, const struct vision_picture *p,
                             float *token)
 {
-    const int64_t k = c->merge, rows = vision_tile_rows(c, p), cols = p->cols / k;
-    const int64_t cells = p->rows / k * cols;
-    for (int64_t n = 0; n < p->tiles * cells; n++) {
-        const float *tile = p->received + n / cells * rows + c->class_token;
-        token[n] = 0;
-        for (int64_t i = 0; i < k * k; i++) {
-            const int64_t row = n % cells / cols * k + i / k, col = n % cols * k + i % k;
-            token[n] += tile[row * p->cols + col];
+    const int64_t k = c->merge;
+    const float *received = p->received;
+    for (int64_t t = 0; t < p->tiles; t++) {
+        const struct vision_picture tile = vision_tile(p, t);
+        const int64_t cols = tile.cols / k, cells = tile.rows / k * cols;
+        for (int64_t n = 0; n < cells; n++, token++) {
+            *token = 0;
+            for (int64_t i = 0; i < k * k; i++) {
+                const int64_t row = n / cols * k + i / k, col = n % cols * k + i % k;
+                *token += received[c->class_token + row * tile.cols + col];
+            }
         }
+        received += vision_tile_rows(c, &tile);
     }
 }
 
@@ -124,8 +132,9 @@ static void blocks_to_tokens(const struct vision_config *c, const struct vision_
     free(index);
 }
 
-void vision_focus(const struct vision_config *c, const struct vision_picture *p, float *token)
+void vision_focus(const struct vision_config *c, const struct vision_picture *picture, float *token)
 {
+    const struct vision_picture last = vision_joined(c, picture), *p = &last;
     const int64_t rows = vision_tile_rows(c, p);
     // Copies the values of all rows but a dropped first one. A class token that becomes a visual
     // token ranks above all others; its value is finite, because packing and pooling may multiply

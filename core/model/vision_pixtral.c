@@ -17,6 +17,7 @@
 #include "core/files/gguf_write.h"
 #include "core/model/families/mistral3.h"
 #include "core/model/vision.h"
+#include "core/template/message.h"
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -88,9 +89,9 @@ static int pixtral_read_pictures(struct picture_config *p, const struct vision_c
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 
-static void mark_row(struct buf *to, int64_t i, int64_t count, int64_t cols)
+static void mark_row(struct buf *to, const struct picture_mark *mark)
 {
-    if (i) buf_puts(to, PIXTRAL_BREAK);
+    if (mark->i && mark->i < mark->count) buf_puts(to, PIXTRAL_BREAK);
 }
 
 // --- weights -------------------------------------------------------------------------------------

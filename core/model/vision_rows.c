@@ -28,6 +28,31 @@ int64_t vision_tile_rows(const struct vision_config *c, const struct vision_pict
     return p->rows * p->cols + c->class_token;
 }
 
+int64_t vision_rows(const struct vision_config *c, const struct vision_picture *p)
+{
+    const int64_t more = p->first_rows ? p->first_rows * p->first_cols - p->rows * p->cols : 0;
+    return p->tiles * vision_tile_rows(c, p) + more;
+}
+
+struct vision_picture vision_tile(const struct vision_picture *p, int64_t t)
+{
+    struct vision_picture tile = *p;
+    if (t == 0 && p->first_rows) tile.rows = p->first_rows, tile.cols = p->first_cols;
+    tile.first_rows = tile.first_cols = 0;
+    tile.tiles = 1;
+    return tile;
+}
+
+struct vision_picture vision_joined(const struct vision_config *c, const struct vision_picture *p)
+{
+    struct vision_picture joined = *p;
+    if (!p->joins) return joined;
+    joined.joins = false;
+    joined.rows /= c->merge, joined.cols /= c->merge;
+    joined.first_rows /= c->merge, joined.first_cols /= c->merge;
+    return joined;
+}
+
 int64_t vision_features(const struct vision_config *c, const struct vision_picture *p)
 {
     return c->kind->feature_rows ? c->kind->feature_rows(c, p) : p->rows * p->cols;
@@ -40,7 +65,9 @@ int64_t vision_feature_width(const struct vision_config *c)
 
 int64_t vision_cells(const struct vision_config *c, const struct vision_picture *p)
 {
-    return p->tiles * (p->rows / c->merge) * (p->cols / c->merge);
+    const int64_t k = c->merge, each = p->rows / k * (p->cols / k);
+    const int64_t more = p->first_rows ? p->first_rows / k * (p->first_cols / k) - each : 0;
+    return p->tiles * each + more;
 }
 
 int64_t vision_cell_width(const struct vision_config *c)
@@ -184,14 +211,14 @@ static struct tensor *bucket_positions(struct graph *g, const struct vision_batc
 {
     const struct vision_config *c = &b->vision->config;
     int32_t *row = xreallocarray(NULL, (size_t)b->rows, sizeof *row);
-    for (size_t k = 0; k < b->count; k++) {
-        const struct vision_picture *p = &b->picture[k];
-        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
-            const int64_t patch = (i - b->at[k]) % (p->rows * p->cols);
-            row[i] = (int32_t)(patch / p->cols * c->table_rows / p->rows * c->table_cols +
-                               patch % p->cols * c->table_cols / p->cols);
+    int64_t n = 0;
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t t = 0; t < b->picture[k].tiles; t++) {
+            const struct vision_picture p = vision_tile(&b->picture[k], t);
+            for (int64_t i = 0; i < p.rows * p.cols; i++)
+                row[n++] = (int32_t)(i / p.cols * c->table_rows / p.rows * c->table_cols +
+                                     i % p.cols * c->table_cols / p.cols);
         }
-    }
     struct tensor *table = op_widen(g, graph_weight(&b->vision->position));
     struct tensor *positions = op_gather_rows(g, table, row, b->rows);
     free(row);
@@ -214,13 +241,12 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
 static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *end)
 {
     int64_t row = 0;
-    for (size_t i = 0; i < b->count; i++) {
-        const int64_t rows = vision_tile_rows(&b->vision->config, &b->picture[i]);
-        for (int64_t n = 0; n < b->picture[i].tiles * rows; n++, row++) {
-            first[row] = (int32_t)(row - n % rows);
-            end[row] = (int32_t)(first[row] + rows);
+    for (size_t i = 0; i < b->count; i++)
+        for (int64_t t = 0; t < b->picture[i].tiles; t++) {
+            const struct vision_picture tile = vision_tile(&b->picture[i], t);
+            const int64_t from = row, to = from + vision_tile_rows(&b->vision->config, &tile);
+            for (; row < to; row++) first[row] = (int32_t)from, end[row] = (int32_t)to;
         }
-    }
 }
 
 static struct vision_seen upload_seen(struct graph *g, const struct vision_batch *b,
@@ -311,14 +337,17 @@ struct tensor *vision_gather_cells(struct graph *g, const struct vision_batch *b
     int32_t *from = xreallocarray(NULL, (size_t)b->rows, sizeof *from);
     int64_t n = 0;
     for (size_t i = 0; i < b->count; i++) {
-        const struct vision_picture *p = &b->picture[i];
-        const int64_t rows = vision_tile_rows(c, p), cols = p->cols / k, cells = p->rows / k * cols;
-        for (int64_t at = b->at[i]; at < b->at[i + 1]; at += rows)
+        int64_t at = b->at[i];
+        for (int64_t t = 0; t < b->picture[i].tiles; t++) {
+            const struct vision_picture p = vision_tile(&b->picture[i], t);
+            const int64_t cols = p.cols / k, cells = p.rows / k * cols;
             for (int64_t cell = 0; cell < cells; cell++)
                 for (int64_t in = 0; in < k * k; in++) {
                     const int64_t row = cell / cols * k + in / k, col = cell % cols * k + in % k;
-                    from[n++] = (int32_t)(at + c->class_token + row * p->cols + col);
+                    from[n++] = (int32_t)(at + c->class_token + row * p.cols + col);
                 }
+            at += vision_tile_rows(c, &p);
+        }
     }
     h = op_gather_rows(g, h, from, n);
     free(from);

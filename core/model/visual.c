@@ -106,7 +106,7 @@ int visual_encode_all(struct graph *g, const struct model *m, const struct pictu
         read[i] = f->pictures->read(g, m, pictures[i]);
         read[i].number = number[i];
         read[i].pixels = picture_site(g, SITE_PIXELS, number[i], read[i].pixels);
-        const int64_t rows = read[i].tiles * vision_tile_rows(&m->vision.config, &read[i]);
+        const int64_t rows = vision_rows(&m->vision.config, &read[i]);
         if (wants_focus) read[i].received = xcalloc((size_t)rows + 1, sizeof(float));
     }
     struct tensor *deep[VISION_DEEP_MOST] = { NULL };

@@ -19,10 +19,12 @@ enum resize_order preprocess_order(const struct settings *s)
 
 struct picture_limit preprocess_limit(const struct settings *s)
 {
-    return (struct picture_limit){ .most = settings_integer(s, "image.max_tokens"),
-                                   .share = settings_real(s, "image.downsample"),
-                                   .budget =
-                                       strtoll(settings_text(s, "image.token_budget"), NULL, 10) };
+    return (struct picture_limit){
+        .most = settings_integer(s, "image.max_tokens"),
+        .share = settings_real(s, "image.downsample"),
+        .budget = strtoll(settings_text(s, "image.token_budget"), NULL, 10),
+        .mode = strtoll(settings_text(s, "image.downsample_mode"), NULL, 10)
+    };
 }
 
 const float picture_clip_mean[3] = { 0.48145466f, 0.4578275f, 0.40821073f };

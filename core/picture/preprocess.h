@@ -20,6 +20,7 @@ enum picture_fit {
                  // multiples of `multiple`
     FIT_WITHIN,  // at most `longest` pixels a side, never enlarged; then each side is resized up to
                  // a multiple of `multiple` (Pixtral)
+    FIT_SLICES,  // an overview and slices of about scale x scale pixels each (MiniCPM-V)
 };
 
 struct picture_config {
@@ -37,6 +38,10 @@ struct picture_config {
     int64_t patch, most_patches, most_side, limit_side;
     // FIT_BUDGET: a picture with limit_side or more patches along a side is refused.
     int64_t budget;
+    // FIT_SLICES: side of a square with the area of a part; max_tiles: the largest number of
+    // slices, 0: none; mode: patches per visual token, 4 or 16; numbered: prompts number pictures.
+    int64_t scale, mode;
+    bool numbered;
     bool channels_last; // the axes of a patch are (y, x, channel)
     int64_t width,
         height; // of the result: of the crop if there is one, else of FIT_EXACT's resize
@@ -74,6 +79,7 @@ struct picture_limit {
     int64_t most;   // image.max_tokens; 0: no limit
     double share;   // image.downsample: share of the tokens kept; 0 or 1: all
     int64_t budget; // image.token_budget (FIT_BUDGET); 0: the model's own
+    int64_t mode;   // image.downsample_mode (FIT_SLICES); 0: the model's own
 };
 
 struct picture_limit preprocess_limit(const struct settings *s);

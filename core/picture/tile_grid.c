@@ -14,6 +14,13 @@
 // starts from the result of the previous one, and a shorter side that the first one makes odd grows
 // by one pixel.
 //
+// Into an overview and slices, as transformers does for MiniCPM-V 4.6 (LLaVA-UHD: Guo et al. 2024,
+// arXiv 2403.11703): the number of slices is about the picture's area divided by that of a part; of
+// the grids with one slice fewer, as many and one more, the one whose aspect ratio is nearest by
+// its logarithm. Overview and slices are resized from the original picture, each to the area of a
+// part. Easy to get wrong: Python rounds halves to the even number, and ties between grids prefer
+// more rows.
+//
 // By resolution, as transformers does for LLaVA's anyres (select_best_resolution,
 // get_patch_output_size): the grid that keeps most of the picture's pixels; on ties, the one with
 // the least unused area. Then the picture is resized to touch two opposite sides of the grid and
@@ -167,6 +174,75 @@ int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struc
     while (rc < 0 && done > 0) image_release(&tiles[--done]);
     image_release(&second);
     image_release(&first);
+    image_release(&own);
+    return rc;
+}
+
+// --- slices --------------------------------------------------------------------------------------
+
+static double rounded_to(double length, double multiple)
+{
+    const double n = nearbyint(length / multiple) * multiple;
+    return n > multiple ? n : multiple;
+}
+
+// Sets the size of a part whose aspect ratio is that of width x height.
+static void part_size(const struct picture_config *c, double width, double height,
+                      int64_t *to_width, int64_t *to_height)
+{
+    const double aspect = width / height, multiple = (double)c->multiple;
+    const double h = trunc((double)c->scale / sqrt(aspect)), w = trunc(h * aspect);
+    *to_width = (int64_t)rounded_to(w, multiple);
+    *to_height = (int64_t)rounded_to(h, multiple);
+}
+
+static struct tile_grid slice_grid(const struct picture_config *c, int64_t width, int64_t height)
+{
+    const double aspect = log((double)width / (double)height);
+    const double wanted = ceil((double)width * (double)height / (double)(c->scale * c->scale));
+    const int64_t count = wanted < (double)c->max_tiles ? (int64_t)wanted : c->max_tiles;
+    struct tile_grid best = { 0 };
+    double nearest = INFINITY;
+    if (count <= 1) return best;
+    for (int64_t n = count - 1; n <= count + 1; n++)
+        for (int64_t rows = 1; n > 1 && n <= c->max_tiles && rows <= n; rows++) {
+            if (n % rows) continue;
+            const int64_t cols = n / rows;
+            const double far = fabs(aspect - log((double)cols / (double)rows));
+            if (far > nearest || (far == nearest && rows <= best.rows)) continue;
+            nearest = far;
+            best = (struct tile_grid){ .rows = rows, .cols = cols };
+        }
+    return best;
+}
+
+struct slice_plan slice_plan_fit(const struct picture_config *c, int64_t width, int64_t height)
+{
+    struct slice_plan plan = { .grid = slice_grid(c, width, height) };
+    part_size(c, (double)width, (double)height, &plan.width, &plan.height);
+    if (!plan.grid.rows) return plan;
+    const double cols = (double)plan.grid.cols, rows = (double)plan.grid.rows;
+    part_size(c, rounded_to((double)width, cols) / cols, rounded_to((double)height, rows) / rows,
+              &plan.slice_width, &plan.slice_height);
+    return plan;
+}
+
+int slice_plan_cut(struct image *parts, const struct slice_plan *plan, const struct image *from,
+                   const struct picture_config *c, enum resize_order order, struct err *err)
+{
+    const int64_t w = plan->slice_width, h = plan->slice_height, cols = plan->grid.cols;
+    const int64_t count = 1 + plan->grid.rows * cols;
+    struct image own = { 0 };
+    int64_t done = 0;
+    int rc = preprocess_flatten(&own, &from, c, err);
+    for (; rc == 0 && done < count; done += rc == 0) {
+        const int64_t slice = done - 1;
+        rc = done ? image_resize_part(&parts[done], from, w * cols, h * plan->grid.rows,
+                                      slice % cols * w, slice / cols * h, w, h, c->resample, order,
+                                      err)
+                  : image_resize(parts, from, plan->width, plan->height, c->resample, order, err);
+    }
+    while (rc < 0 && done > 0) image_release(&parts[--done]);
     image_release(&own);
     return rc;
 }

@@ -10,6 +10,11 @@
 //   const struct tile_plan plan = tile_plan_by_size(&m->picture, width, height, 0);
 //   if (tile_plan_cut(tiles, &plan, picture, &m->picture, order, err) < 0) ...
 //
+// into an overview and slices of their own sizes (MiniCPM-V):
+//
+//   const struct slice_plan plan = slice_plan_fit(&m->picture, width, height);
+//   if (slice_plan_cut(parts, &plan, picture, &m->picture, order, err) < 0) ...
+//
 // or by the resolution that the grid preserves (LLaVA's anyres):
 //
 //   const struct tile_canvas canvas = tile_canvas_fit(&m->grids, width, height);
@@ -56,6 +61,21 @@ struct tile_plan tile_plan_by_size(const struct picture_config *c, int64_t width
 // Like tile_grid_cut.
 int tile_plan_cut(struct image *tiles, const struct tile_plan *plan, const struct image *from,
                   const struct picture_config *c, enum resize_order order, struct err *err);
+
+// --- slices --------------------------------------------------------------------------------------
+
+// The sizes of the overview and of a slice in pixels, and the grid of slices; 0 x 0: no slices.
+struct slice_plan {
+    int64_t width, height, slice_width, slice_height;
+    struct tile_grid grid;
+};
+
+// FIT_SLICES: parts of about c->scale x c->scale pixels, whose sides are multiples of c->multiple.
+struct slice_plan slice_plan_fit(const struct picture_config *c, int64_t width, int64_t height);
+// Fills parts[1 + slices] with the overview, then the slices row by row; on failure releases them
+// all.
+int slice_plan_cut(struct image *parts, const struct slice_plan *plan, const struct image *from,
+                   const struct picture_config *c, enum resize_order order, struct err *err);
 
 // --- grids by resolution -------------------------------------------------------------------------
 

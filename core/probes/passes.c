@@ -380,6 +380,7 @@ static int open_picture(struct passing *p, int picture, const char *path, struct
     to->tokens = now->tokens;
     to->newline = now->newline, to->newline_step = now->newline_step;
     to->part_tokens = now->part_tokens, to->part_cols = now->part_cols;
+    to->part_first = now->part_first;
     return 0;
 }
 

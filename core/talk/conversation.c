@@ -98,7 +98,7 @@ static void size_picture(struct conversation *c, size_t i, size_t shown)
     if (!c->model || !p->bytes) return;
     model_size_picture(c->model, p, p->image.width, p->image.height, shown, c->limit);
     if (p->shape.several == was.several && p->shape.most_tokens == was.most_tokens &&
-        p->shape.budget == was.budget && p->shape.share == was.share)
+        p->shape.budget == was.budget && p->shape.mode == was.mode && p->shape.share == was.share)
         return;
     conversation_drop_visual(c, (int)i);
     conversation_drop_rows(c, (int)i);
@@ -123,7 +123,7 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
 {
     const struct picture_limit limit = preprocess_limit(s);
     if (limit.most == c->limit.most && limit.share == c->limit.share &&
-        limit.budget == c->limit.budget)
+        limit.budget == c->limit.budget && limit.mode == c->limit.mode)
         return;
     c->limit = limit;
     conversation_size_pictures(c, c->messages, c->message_count);
@@ -131,6 +131,7 @@ void conversation_limit_pictures(struct conversation *c, const struct settings *
 }
 
 static const char *const budgets[] = { "auto", "70", "140", "280", "560", "1120", NULL };
+static const char *const modes[] = { "auto", "4x", "16x", NULL };
 static const char *const resize_orders[] = { "pillow13", "pillow12", NULL };
 
 // Refuses a limit below the visual tokens of the smallest picture.
@@ -156,6 +157,19 @@ static int check_budget(struct setting_env *env, struct err *err)
         return 0;
     return err_set(err, "image.token_budget: only Gemma 4 has budgets of visual tokens; for this "
                         "model set image.max_tokens");
+}
+
+static int check_mode(struct setting_env *env, struct err *err)
+{
+    const struct model *m = env->model;
+    const int64_t mode = preprocess_limit(env->settings).mode;
+    if (!m || !model_has_vision(m) || !mode) return 0;
+    if (m->picture.fit != FIT_SLICES)
+        return err_set(err, "image.downsample_mode: only MiniCPM-V 4.6 has these modes; for this "
+                            "model set image.downsample");
+    if (mode == 4 || m->vision.config.join >= 0) return 0;
+    return err_set(err, "image.downsample_mode: this model's encoder lacks the layer that joins "
+                        "patches, so it has only the mode 4x");
 }
 
 static enum setting_stale apply_limit(const struct setting *row, const struct setting_env *env)
@@ -192,6 +206,16 @@ const struct setting image_settings[] = {
               "many; auto uses the model's default.",
       .also = "soft tokens resolution",
       .check = check_budget,
+      .apply = apply_limit },
+    { .key = "image.downsample_mode",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = modes,
+      .stale = STALE_VISUAL,
+      .help = "Patches per visual token for MiniCPM-V 4.6: 16x, or 4x, with about four times as "
+              "many tokens; auto uses the model's default.",
+      .also = "compression merge visual tokens",
+      .check = check_mode,
       .apply = apply_limit },
     { .key = "image.downsample",
       .type = SETTING_REAL,

@@ -143,9 +143,9 @@ int conversation_boxes(const struct conversation *c, size_t messages, const char
 // one of them is encoded, drops that picture's computed results.
 void conversation_size_pictures(struct conversation *c, const struct message *messages,
                                 size_t count);
-// Applies image.max_tokens, image.downsample and image.token_budget: if they have changed, counts
-// the visual tokens of shown and pending pictures again. Pictures that change in shape lose their
-// computed results.
+// Applies image.max_tokens, image.downsample, image.token_budget and image.downsample_mode: if they
+// have changed, counts the visual tokens of shown and pending pictures again. Pictures that change
+// in shape lose their computed results.
 void conversation_limit_pictures(struct conversation *c, const struct settings *s);
 // Computes the token ids and positions of the first `messages` messages, with or without a
 // generation prompt; sizes their pictures. 0 or -1.

@@ -53,6 +53,8 @@ struct picture_shape {
     int64_t width, height; // pixels
     int64_t most_tokens;   // limit on visual tokens before `share`; 0: none
     int64_t budget;        // of visual tokens, in place of the model's (FIT_BUDGET); 0: the model's
+    int64_t mode;          // patches per visual token, in place of the model's (FIT_SLICES); 0: the
+                           // model's
     double share;          // share of its grids' tokens that averaging keeps; 0: all
     bool several;          // the prompt has other pictures, and the family encodes several
                            // differently from one
@@ -71,10 +73,18 @@ struct picture {
     int64_t newline, newline_step;
     // The prompt has text between the tokens (prompt_options.picture_mark): before each part of
     // part_tokens tokens; the parts form rows of part_cols parts. part_tokens 0: no such text.
-    int64_t part_tokens, part_cols;
+    // part_first: the tokens of the first part if it differs from the others, else 0.
+    int64_t part_tokens, part_cols, part_first;
     // [tokens, D] after the projector, before methods; NULL: not computed yet. Made by visual_keep.
     struct tensor *visual;
     float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: not requested
+};
+
+// Where in a picture a prompt's text stands: before part i of `count`, or after the last (i ==
+// count). The parts form rows of `cols` parts.
+struct picture_mark {
+    int64_t i, count, cols;
+    int64_t number; // of the picture in the prompt, from 0; -1: the prompt does not number pictures
 };
 
 // Frees all but the visual tokens, which the conversation owns.

@@ -66,11 +66,22 @@ void rendering_picture(struct rendering *r, int picture)
     const bool known = picture >= 0 && (size_t)picture < r->picture_count;
     const struct picture *p = known ? &r->pictures[picture] : NULL;
     const int64_t each = p && r->options->picture_mark ? p->part_tokens : 0;
-    const int64_t count = each ? p->tokens / each : 1;
-    for (int64_t i = 0; i < count; i++) {
-        if (each) r->options->picture_mark(&r->text, i, count, p->part_cols);
-        add_hole(r, (struct filling){ picture, i * each, each ? each : -1, NULL });
+    const int64_t first = each && p->part_first ? p->part_first : each;
+    const int64_t number = r->shown++;
+    if (!each) {
+        add_hole(r, (struct filling){ picture, 0, -1, NULL });
+        return;
     }
+    struct picture_mark mark = { .count = 1 + (p->tokens - first) / each,
+                                 .cols = p->part_cols,
+                                 .number = r->options->picture_numbers ? number : -1 };
+    for (int64_t at = 0; mark.i < mark.count; mark.i++) {
+        const int64_t n = mark.i ? each : first;
+        r->options->picture_mark(&r->text, &mark);
+        add_hole(r, (struct filling){ picture, at, n, NULL });
+        at += n;
+    }
+    r->options->picture_mark(&r->text, &mark);
 }
 
 void rendering_answer(struct rendering *r, size_t start, size_t end, bool open)

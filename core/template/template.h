@@ -19,6 +19,7 @@
 
 struct message;
 struct picture;
+struct picture_mark;
 struct sequence;
 struct settings;
 struct tokenizer;
@@ -61,9 +62,10 @@ struct prompt_options {
                                // message for the layout; or NULL
     const char *date;          // chat.date: "today" or text, for layouts that name the date
     const char *picture_before, *picture_after; // around a picture's tokens ("" for LLaVA)
-    // Writes the text before part i of `count` of a picture's tokens (picture.part_tokens); NULL:
-    // no text.
-    void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
+    // Writes the text before each part of a picture's tokens (picture.part_tokens) and after the
+    // last; NULL: no text.
+    void (*picture_mark)(struct buf *to, const struct picture_mark *mark);
+    bool picture_numbers;   // the marks number the prompt's pictures
     int32_t placeholder;    // placeholder id of visual tokens
     int64_t vocab;          // size of the model's vocabulary; 0: ids are not checked
     int64_t context;        // context length in tokens; much longer prompts are errors. 0: unknown

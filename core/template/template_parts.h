@@ -70,6 +70,7 @@ struct rendering {
     struct message_range *said; // the texts of messages, in order
     size_t typed_count, hole_count, answer_count, said_count;
     size_t message_text_end; // end of the newest text that comes from a message
+    int64_t shown;           // pictures so far
     bool spelled;            // a message from data may spell special tokens
 };
 

@@ -38,6 +38,28 @@ for model in "a tests/goldens/glm-ocr" "b $work/ocr.gguf"; do
     answer "${model#* }" "$work/${model%% *}.safetensors" -c "/image $scene"
 done
 near "$work/a.safetensors" "$work/b.safetensors" 1e-5 || fail "glm-ocr"
+# MiniCPM-V 4.6, whose convolutions differ likewise, with the nine slices of llama.cpp. A file of its own file is the same.
+cp -rL tests/goldens/minicpm-v-4.6 "$work/minicpm" && chmod -R u+w "$work/minicpm"
+sed -i 's/"max_slice_nums": 2/"max_slice_nums": 9/' "$work/minicpm/preprocessor_config.json"
+vlmsh quantize "$work/minicpm" "$work/cpm.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "minicpm: $(tail -1 "$work/out")"
+for model in "a $work/minicpm" "b $work/cpm.gguf"; do
+    answer "${model#* }" "$work/${model%% *}.safetensors" -c "/image $scene"
+done
+near "$work/a.safetensors" "$work/b.safetensors" 1e-5 || fail "minicpm"
+vlmsh quantize "$work/cpm.gguf" "$work/cpm-again.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "minicpm again: $(tail -1 "$work/out")"
+cmp "$work/mmproj-cpm.gguf" "$work/mmproj-cpm-again.gguf" || fail "minicpm: the encoder's second file differs"
+# A file for four patches per visual token has only this mode.
+sed -i 's/"patch_size": 3/"patch_size": 3, "downsample_mode": "4x"/' "$work/minicpm/preprocessor_config.json"
+sed -i 's/"insert_layer_id": 0/"insert_layer_id": 0, "downsample_mode": "4x"/' "$work/minicpm/config.json"
+vlmsh quantize "$work/minicpm" "$work/cpm4.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "minicpm 4x: $(tail -1 "$work/out")"
+for model in "a $work/minicpm" "b $work/cpm4.gguf"; do
+    answer "${model#* }" "$work/${model%% *}.safetensors" -c "/image $scene"
+done
+near "$work/a.safetensors" "$work/b.safetensors" 1e-5 || fail "minicpm 4x"
+vlmsh "$work/cpm4.gguf" -c '/set image.downsample_mode 16x' >"$work/out" 2>&1 && fail "minicpm 4x: it joins windows"
+grep -q 'so it has only the mode 4x' "$work/out" || fail "minicpm 4x: $(cat "$work/out")"
+vlmsh quantize tests/goldens/minicpm-v-4.6 "$work/cpm-two.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "minicpm-2: $(tail -1 "$work/out")"
+grep -q 'cannot be written as GGUF: "max_slice_nums" or "slice_mode"' "$work/out" || fail "minicpm-2 does not say so"
 # Ministral 3, whose queries grow after position 16; as a text model, too. The file of a file has
 # the same keys.
 cp -rL tests/goldens/mistral3 "$work/ministral3" && chmod -R u+w "$work/ministral3"

@@ -384,6 +384,7 @@ static const struct {
     { &vision_qwen2, picture_clip_mean, picture_clip_std, "Qwen2-VL" },
     { &vision_qwen3, picture_half, picture_half, "Qwen3-VL" },
     { &vision_qwen3_5, picture_half, picture_half, "Qwen3.5" },
+    { &vision_minicpm, picture_half, picture_half, "MiniCPM-V 4.6" },
 };
 
 static bool near3(const float *a, const float *b)

@@ -7,6 +7,7 @@
 
 #include "core/model/model.h"
 
+struct picture_mark;
 struct picture_shape;
 
 // Layers of a known checkpoint at which attention to pictures changes its role (CAPA, section 5):
@@ -34,9 +35,9 @@ struct picture_kind {
     // Sets the indices of newlines among the visual tokens (p->newline, p->newline_step). NULL:
     // none.
     void (*newlines)(const struct model *m, struct picture *p);
-    // Sets p->part_tokens and part_cols: the parts of the visual tokens that the prompt marks with
-    // text (family.picture_mark); these parts are the picture's tiles, or the rows of its grid.
-    // NULL: no text.
+    // Sets p->part_tokens, part_cols and part_first: the parts of the visual tokens that the prompt
+    // marks with text (family.picture_mark); these parts are the picture's tiles, or the rows of
+    // its grid. NULL: no text.
     void (*parts)(const struct model *m, struct picture *p);
     // Sets the pixel size of a typical picture, for forecasts.
     void (*usual)(const struct model *m, int64_t *width, int64_t *height);
@@ -113,9 +114,9 @@ struct family {
     const char *module_prefix[MODEL_PARTS];
     // Texts around a picture's visual tokens, whatever the chat template; NULL: none.
     const char *picture_before, *picture_after;
-    // The text before part i of `count` of a picture's visual tokens (picture_kind.parts), which
-    // form rows of `cols` parts; NULL: none.
-    void (*picture_mark)(struct buf *to, int64_t i, int64_t count, int64_t cols);
+    // The text before each part of a picture's visual tokens (picture_kind.parts) and after the
+    // last; NULL: none.
+    void (*picture_mark)(struct buf *to, const struct picture_mark *mark);
     // The encoder's texts, if any, replace picture_after and picture_mark (core/model/vision.h).
     //
     // The token for a picture in the family's chat templates, if a template contains it; NULL: the

@@ -107,9 +107,11 @@ static void picture_parts(const struct model *m, struct picture *p)
     p->part_cols = plan_of(m, p->shape).grid.cols;
 }
 
-static void picture_mark(struct buf *to, int64_t i, int64_t count, int64_t cols)
+static void picture_mark(struct buf *to, const struct picture_mark *mark)
 {
-    const bool whole = i == count - 1;
+    const int64_t i = mark->i, cols = mark->cols;
+    const bool whole = i == mark->count - 1;
+    if (i == mark->count) return;
     if (i && (whole || i % cols == 0)) buf_puts(to, whole ? "\n\n" : "\n");
     buf_puts(to, "<fake_token_around_image>");
     if (whole)

@@ -10,7 +10,7 @@ static const char *const folders[] = { GOLDEN_TRAINED,      GOLDEN_TEXT,    "int
                                        "internvl2.5-qwen2", "kimi-text",    "llava-next",
                                        "qwen2-vl",          "qwen3-vl-moe", "gemma3-text",
                                        "pixtral",           "qwen3.5",      "qwen3.5-moe",
-                                       "glm-4.5v",          "glm-ocr" };
+                                       "glm-4.5v",          "glm-ocr",      "minicpm-v-4.6" };
 
 static void check_vision(const struct golden *g, const struct safetensors *f, const char *picture)
 {

@@ -125,8 +125,8 @@ static struct image picture_of(int64_t width, int64_t height)
 // Pictures of different sizes in one pass do not affect each other.
 static void pictures_in_one_pass_are_independent(void **state)
 {
-    static const char *const folders[] = { QWEN, GLM };
-    for (int f = 0; f < 2; f++) {
+    static const char *const folders[] = { QWEN, GLM, "tests/goldens/minicpm-v-4.6" };
+    for (int f = 0; f < 3; f++) {
         struct model *m = load(folders[f]);
         struct arena step = { .backend = test_device() };
         struct graph g = { .backend = step.backend, .arena = &step };
