@@ -382,6 +382,12 @@ const struct map *maps_phi(const struct image_view *i, const struct map *m)
     return NULL;
 }
 
+bool maps_share(const struct map *m)
+{
+    const int kind = kind_of(m);
+    return kind >= 0 && kind_at(kind)->each & EACH_HEAD;
+}
+
 double maps_sum(const struct image_view *i, const struct map *m)
 {
     double sum = 0;

@@ -34,6 +34,8 @@ int maps_grid(const struct view *v, const struct map *now, int *list, int most);
 void maps_next_grid(struct view *v);
 // Shows the map at an index of image.maps.
 void maps_go_to(struct view *v, int index);
+// Returns whether the values of such a map are shares of attention.
+bool maps_share(const struct map *m);
 // Returns the sum of the values of all tiles of a map.
 double maps_sum(const struct image_view *i, const struct map *m);
 // Returns the sinks.phi map of the tile's layer and picture; NULL: not measured yet.

@@ -11,6 +11,7 @@
 #include "tui/chart.h"
 #include "tui/maps.h"
 #include "tui/panel.h"
+#include "tui/wrap.h"
 
 enum { CURVES = 4 };
 
@@ -213,8 +214,11 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     struct dynamics_view *d = &v->dynamics;
     d->area = (struct area){ 0 };
     if (!d->count) {
-        canvas_text(c, area, 0, 0, STYLE_DIM, "no curves yet: commands that");
-        canvas_text(c, area, 0, 1, STYLE_DIM, "measure layers draw them here");
+        struct wrap w = wrap_begin("no curves yet: /attention --layer all, /norms and other "
+                                   "measurements of layers draw them here",
+                                   area.width);
+        for (int y = 0; y < area.height && wrap_next(&w); y++)
+            canvas_text_n(c, area, 0, y, STYLE_DIM, w.line, w.length);
         return;
     }
     const struct series *s = d->series[d->shown];

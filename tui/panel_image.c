@@ -225,6 +225,24 @@ void map_draw(const struct view *v, const struct image_view *maps, const struct 
     draw_legend(v, c, area, NULL, m);
 }
 
+// Names a layer of the strip, with the share of attention that goes to the picture: "12 28%", or on
+// two lines below a narrow map. m: the layer's map; NULL: not measured yet.
+static void label_layer(const struct view *v, struct canvas *c, struct area label, enum style style,
+                        int layer, const struct map *m)
+{
+    char lines[2][16] = { "", "" };
+    const bool narrow = label.height > 1;
+    snprintf(lines[0], sizeof lines[0], "%d", layer);
+    if (m && maps_share(m))
+        snprintf(lines[1], sizeof lines[1], "%.0f%%", 100 * maps_sum(&v->image, m));
+    char *both = xasprintf("%s%s%s", lines[0], *lines[1] ? " " : "", lines[1]);
+    for (int y = 0; y < label.height; y++) {
+        const char *text = narrow ? lines[y] : both;
+        canvas_text(c, label, (label.width - (int)strlen(text)) / 2, y, style, text);
+    }
+    free(both);
+}
+
 // Draws the maps of as many layers as fit, with the current one in the middle and framed. Returns
 // the number of lines.
 static int draw_strip(struct view *v, struct canvas *c, struct area area, const struct map *m)
@@ -232,13 +250,15 @@ static int draw_strip(struct view *v, struct canvas *c, struct area area, const 
     enum { TALL = 28, LEAST = 14 };
     struct image_view *i = &v->image;
     const int lines = area.height >= TALL ? 4 : 2, wide = 2 * lines;
+    const int label = lines == 2 && maps_share(m) ? 2 : 1;
     const int layers = area.height >= LEAST ? maps_layers(v, m) : 0;
     int count = (area.width - 1) / (wide + 1);
     if (count > layers) count = layers;
     if (count < 2) return 0;
     int first = m->layer - count / 2;
     first = first < 0 ? 0 : first > layers - count ? layers - count : first;
-    i->strip = (struct area){ area.x, area.y + area.height - lines - 1, area.width, lines + 1 };
+    const int height = lines + label;
+    i->strip = (struct area){ area.x, area.y + area.height - height, area.width, height };
     i->strip_first = first;
     i->strip_wide = wide + 1;
     struct painter *painter = c->painter;
@@ -246,18 +266,19 @@ static int draw_strip(struct view *v, struct canvas *c, struct area area, const 
     for (int k = 0; k < count; k++) {
         const int layer = first + k, at = maps_layer(v, m, layer), x = k * (wide + 1);
         struct drawing d = { .bare = true };
-        image_tiles(v, i, layer == m->layer ? m : at >= 0 ? &i->maps[at] : NULL, &d);
+        const struct map *own = layer == m->layer ? m : at >= 0 ? &i->maps[at] : NULL;
+        image_tiles(v, i, own, &d);
         if (d.map_count)
             drawing_show(&d, c, (struct area){ i->strip.x + x + 1, i->strip.y, wide, lines });
-        canvas_printf(c, i->strip, x + 1 + (wide - 1) / 2 - (layer > 99), lines,
-                      layer == m->layer ? STYLE_FOCUS : STYLE_DIM, "%d", layer);
+        label_layer(v, c, (struct area){ i->strip.x + x + 1, i->strip.y + lines, wide, label },
+                    layer == m->layer ? STYLE_FOCUS : STYLE_DIM, layer, own);
         for (int y = 0; layer == m->layer && y < lines; y++) {
             canvas_text(c, i->strip, x, y, STYLE_FOCUS, c->ascii ? "|" : "│");
             canvas_text(c, i->strip, x + wide + 1, y, STYLE_FOCUS, c->ascii ? "|" : "│");
         }
     }
     c->painter = painter;
-    return lines + 1;
+    return height;
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)

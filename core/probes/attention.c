@@ -103,7 +103,7 @@ static const struct result_kind attention_results[] = {
 
 const struct probe probe_attention = {
     .name = "attention",
-    .also = "heatmap map looks measure probe",
+    .also = "heatmap map looks ignores sees layers picture measure probe",
     .usage = "/attention [--layer K|all] [--head H|mean|each] [--token answer|each|last|N|row:N] "
              "[--picture I] [--film FILE.gif]" PROBE_USAGE,
     .help = "Attention of the answer to the picture: maps, and a profile over the picture's rows.",

@@ -75,6 +75,8 @@ static void put_clause(struct buf *b, const struct result_table *t, int column, 
     if (e.rows == 1) {
         buf_printf(b, "%s", what ? what : name);
         put_place(b, t, e.most, column);
+        if (what && !condition && !strcmp(t->columns[0], "layer"))
+            buf_puts(b, "; --layer all compares the layers");
         return;
     }
     if (e.most->value[column - 1] == e.least->value[column - 1]) {

@@ -17,6 +17,7 @@ wait_for ' layer 4 token 11' # live, or measured for an answer too fast for a ma
 # The strip under the picture has a map of each layer; a click on one chooses its layer.
 wait_for ' 0    1    2    3    4    5    6    7 '
 wait_for '▀▀▀▀ ▀▀▀▀ ▀▀▀▀ ▀▀▀▀│▀▀▀▀│▀▀▀▀ ▀▀▀▀ ▀▀▀▀' 'the strip has not all layers'
+wait_for ' 5[0-9]%  1[0-9]%  6[0-9]%  1[0-9]%  2[0-9]%  1[0-9]%  5[0-9]%  6[0-9]% ' 'the strip does not say how much each layer looks at the picture'
 click() { tmux send-keys -l "$(printf '\033[<0;%d;%dM\033[<0;%d;%dm' "$1" "$2" "${3:-$1}" "${4:-$2}")"; }
 layer() { # NUMBER
     at=$(tmux capture-pane -p | awk '/ 0    1    2    3 /{print NR}')

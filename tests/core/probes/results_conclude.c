@@ -44,7 +44,7 @@ static void shares_are_percentages(void **state)
     table(&r, "attention", "layer|to the pictures|max", values, 2)->curve = true;
     check(&r, "most attention to the picture in layer 1 (86.6%), least in layer 0 (10.8%)");
     table(&r, "attention", "layer|to the pictures|max", values + 1, 1);
-    check(&r, "attention to the picture in layer 0 (86.6%)");
+    check(&r, "attention to the picture in layer 0 (86.6%); --layer all compares the layers");
 }
 
 static void other_tables(void **state)
