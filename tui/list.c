@@ -138,7 +138,8 @@ static void add_key(void *self, const struct key_row *row)
     const struct help *h = self;
     if (strcmp(row->context, h->everywhere ? h->everywhere : h->context) != 0) return;
     if (h->everywhere && is_replaced(row, h->context)) return;
-    list_add(h->list, row->key, row->note, row->command);
+    // The keys of lists have nothing to act on once this list has closed.
+    list_add(h->list, row->key, row->note, strcmp(h->context, "list") != 0 ? row->command : "");
 }
 
 void list_open_help(struct view *v, struct keys *keys, const char *context)
@@ -149,6 +150,7 @@ void list_open_help(struct view *v, struct keys *keys, const char *context)
     struct help h = { l, context, NULL };
     keys_each(keys, add_key, &h);
     if (!strcmp(context, "input")) {
+        list_add(l, "Enter", "send the line", "send");
         list_add(l, "Ctrl-R", "search the history", "");
         list_add(l, "Up Down", "previous lines", "");
         list_add(l, "\"\"\"", "start and end a text of several lines", "");
@@ -184,7 +186,9 @@ static struct area list_area(const struct list_view *l, struct area screen)
     const int need = (int)l->count + 3;
     if (a.height > need && (need >= 8 || l->kind == LIST_START)) a.height = need;
     a.x = screen.x + (screen.width - a.width) / 2;
-    a.y = screen.y + (screen.height - a.height) / 3;
+    // The start list must not cover the welcome at the top: it lies on the status line.
+    const int above = screen.height - a.height, bottom = 2; // status line, input line
+    a.y = screen.y + (l->kind == LIST_START && above >= bottom ? above - bottom : above / 3);
     return a;
 }
 
@@ -210,8 +214,9 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     canvas_fill(c, outer, STYLE_TEXT, ' ');
     c->hint_count = 0; // the list takes all keys
     struct area inner = canvas_box(c, outer, l->title, true);
-    const char *foot = l->kind == LIST_HELP ? "type to search  Esc closes"
-                                            : "type to search  Enter chooses  Esc closes";
+    const char *foot = l->kind == LIST_HELP
+                           ? "type to search  Enter or a click presses the key  Esc closes"
+                           : "type to search  Enter chooses  Esc closes";
     if (l->kind == LIST_PICKER && l->folder)
         foot = "type to search  Enter chooses  Backspace parent folder  Esc closes";
     const bool start = l->kind == LIST_START;
@@ -309,6 +314,12 @@ static void choose(struct view *v, const struct shell *shell)
 {
     struct list_view *l = &v->list;
     if (!list_selected(l)) return;
+    if (l->kind == LIST_HELP) {
+        if (*list_selected(l)->value)
+            snprintf(v->press, sizeof v->press, "%s", list_selected(l)->label);
+        if (*v->press) list_release(l);
+        return;
+    }
     char *value = xstrdup(list_selected(l)->value);
     if (l->kind == LIST_PICKER) {
         picker_choose(v, value, shell);
@@ -392,7 +403,8 @@ void list_click(struct view *v, struct area screen, int x, int y, int button,
     const int row = y - a.y - 2;
     if (x > a.x + l->width || row < 0 || row >= l->height || l->top + (size_t)row >= l->shown_count)
         return;
-    const bool again = l->kind == LIST_START || l->selected == l->top + (size_t)row;
+    const bool at_once = l->kind == LIST_START || l->kind == LIST_HELP;
+    const bool again = at_once || l->selected == l->top + (size_t)row;
     l->selected = l->top + (size_t)row;
     if (again)
         choose(v, shell);

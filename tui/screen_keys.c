@@ -96,6 +96,8 @@ static void run_line(struct screen *s, const char *line)
 {
     const char *what = arguments_of(line, "open");
     s->view->chat.scroll = 0;
+    const char *load = arguments_of(line, "load");
+    if (load && !*load) what = "model"; // /load without a name asks for one
     if (what && (!*what || !strpbrk(what, " \t"))) {
         list_open_picker(s->view, what, &s->lookup);
         return;
@@ -420,11 +422,11 @@ void screen_apply(struct screen *s)
 
 static void take_named(struct screen *s, const struct key *key);
 
-// If the user clicked words that name a key, acts as if that key had been pressed.
-static bool click_hint(struct screen *s, const struct key *click)
+// Acts as if the key of this name had been pressed.
+static void press(struct screen *s, const char *name)
 {
     struct key key = { .kind = KEY_NAMED };
-    if (click->button != 1 || !hint_key(&s->canvas, click->x, click->y, key.name)) return false;
+    snprintf(key.name, sizeof key.name, "%s", name);
     key.length = 1;
     key.bytes[0] = key.name[0];
     if (!strcmp(key.name, "Enter")) key.bytes[0] = '\r';
@@ -432,6 +434,14 @@ static bool click_hint(struct screen *s, const struct key *click)
     if (!strcmp(key.name, "Tab")) key.bytes[0] = '\t';
     if (key.name[1] && key.bytes[0] == key.name[0]) key.length = 0; // this key types no text
     take_named(s, &key);
+}
+
+// If the user clicked words that name a key, presses that key.
+static bool click_hint(struct screen *s, const struct key *click)
+{
+    char name[32];
+    if (click->button != 1 || !hint_key(&s->canvas, click->x, click->y, name)) return false;
+    press(s, name);
     return true;
 }
 
@@ -593,7 +603,14 @@ static void take_key(struct screen *s, struct key *key)
         take_paste(s, key->paste);
     else
         take_named(s, key);
-    if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) s->interrupted = 0;
+    if (*s->view->press) { // chosen in the list of keys
+        char name[sizeof s->view->press];
+        memcpy(name, s->view->press, sizeof name);
+        *s->view->press = '\0';
+        press(s, name);
+    } else if (key->kind != KEY_NAMED || strcmp(key->name, "Ctrl-C") != 0) {
+        s->interrupted = 0;
+    }
     free(key->paste);
     close_fields(s);
     screen_apply(s);

@@ -51,6 +51,8 @@ static int draw_work(const struct view *v, struct canvas *c, struct area area, i
     return x;
 }
 
+enum { WIDE = 100 };
+
 static int draw_speed(const struct view *v, struct canvas *c, struct area area, int x)
 {
     struct buf b = { 0 };
@@ -61,7 +63,9 @@ static int draw_speed(const struct view *v, struct canvas *c, struct area area, 
         if (took > 0) buf_printf(&b, "  %.1f tok/s", (double)(v->tokens - 1) / took);
         buf_printf(&b, "  first %.2f s", v->first - v->asked);
     } else if (v->rate > 0) {
-        buf_printf(&b, "  %.1f tok/s  first %.2f s", v->rate, v->first_s);
+        buf_printf(&b, "  %.1f tok/s", v->rate);
+        // On narrow screens, the names of keys need the place more.
+        if (area.width >= WIDE) buf_printf(&b, "  first %.2f s", v->first_s);
     }
     if (b.data && x + text_width(b.data) < area.width)
         x = canvas_text(c, area, x, 0, STYLE_STATUS, b.data);
@@ -80,7 +84,7 @@ static int draw_context(const struct view *v, struct canvas *c, struct area area
                          (long long)k->limit);
 }
 
-// Draws the first running job, and the number of others.
+// Draws the first running job, with the key that shows it, and the number of others.
 static int draw_jobs(const struct view *v, struct canvas *c, struct area area, int x)
 {
     const struct jobs_news *n = v->jobs.news;
@@ -92,7 +96,7 @@ static int draw_jobs(const struct view *v, struct canvas *c, struct area area, i
         more++;
     }
     if (!first || x + 30 > area.width) return x;
-    x = canvas_printf(c, area, x, 0, STYLE_STATUS, "  job %lld", (long long)first->id);
+    x = canvas_printf(c, area, x, 0, STYLE_STATUS, "  F6 job %lld", (long long)first->id);
     if (first->steps > 0 && first->step >= 0)
         x = canvas_printf(c, area, x, 0, STYLE_STATUS, " %.0f%%", 100 * first->step / first->steps);
     return more ? canvas_printf(c, area, x, 0, STYLE_STATUS, " +%d", more) : x;
@@ -141,7 +145,8 @@ void status_draw(const struct view *v, struct canvas *c, struct area area, const
     if (megabytes > 0 && x + text_width(memory) < area.width)
         x = canvas_text(c, area, x, 0, STYLE_STATUS, memory);
     free(memory);
-    if (!v->answering && v->rate > 0 && v->drafts >= 0 && x + 24 <= area.width)
+    if (!v->answering && v->rate > 0 && v->drafts >= 0 && area.width >= WIDE &&
+        x + 24 <= area.width)
         x = canvas_printf(c, area, x, 0, STYLE_STATUS, "  drafts %.0f%%", 100 * v->drafts);
     x = draw_jobs(v, c, area, x);
     x = draw_badges(v, c, area, x + 2);

@@ -322,12 +322,13 @@ struct view {
     char *hint;     // shown until the next key
     char *key_line; // the line that does what the last key did; NULL: none yet
     // Requests of a panel.
-    char *run;     // line to run
-    bool run_key;  // the line belongs to a panel's key: its messages go to the status line
-    char *quiet;   // line to run in the background for its maps
-    char *preview; // file to preview
-    char *copy;    // text for the clipboard
-    char *insert;  // text for the input line
+    char *run;      // line to run
+    bool run_key;   // the line belongs to a panel's key: its messages go to the status line
+    char *quiet;    // line to run in the background for its maps
+    char *preview;  // file to preview
+    char *copy;     // text for the clipboard
+    char press[32]; // a key to act on as if it had been pressed; "": none
+    char *insert;   // text for the input line
     bool close;
 };
 

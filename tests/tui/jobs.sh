@@ -17,7 +17,7 @@ line '/set train.steps 100000'
 wait_for 'steps = 100000'
 line "/train $work/scenes/dense.json $work/out"
 wait_for 'job 1: train started'
-wait_for '  job 1 [0-9]*%' 'the status line does not show the job'
+wait_for '  F6 job 1 [0-9]*%' 'the status line does not show the job'
 keys F6
 wait_for '1  train  *running'
 wait_for 'job 1: loss' 'there is no curve'

@@ -113,6 +113,18 @@ keys F1
 wait_for 'keys: input'
 keys Escape; sleep 0.2
 wait_gone 'keys: input'
+# The list of keys is a menu: Enter or a click presses the key.
+keys F1
+wait_for 'Enter or a click presses the key'
+keys -l 'curves over'
+wait_for '1/[0-9]* *│'
+keys Enter
+wait_for 'Left Right: values' 'F5 is not pressed'
+keys F1
+wait_for 'keys: dynamics'
+row=$(tmux capture-pane -p | awk '/│ Esc  /{print NR}')
+keys -l $'\e[<0;40;'"${row}M"$'\e[<0;40;'"${row}m"
+wait_gone 'Left Right: values' 'a click on Esc does not leave the panel'
 keys C-o
 wait_for 'attach a picture'
 for part in tests goldens pictures; do
