@@ -52,7 +52,7 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_load = {
     .name = "load",
-    .also = "open model checkpoint",
+    .also = "open model models checkpoint",
     .usage = "/load MODEL [--mmproj FILE] [--ignore-weights]",
     .help = "Loads a model folder in Hugging Face format, or a GGUF file.",
     .details =

@@ -19,8 +19,10 @@
 #include "commands/jobs.h"
 #include "core/base/file_in.h"
 #include "core/base/folder.h"
+#include "core/base/names.h"
 #include "core/base/places.h"
 #include "core/engine/device.h"
+#include "core/files/checkpoint.h"
 #include "core/lists.h"
 #include "core/new/new_model.h"
 #include "sessions/jobs.h"
@@ -28,6 +30,7 @@
 #include "tui/keys.h"
 #include "tui/lines.h"
 #include "tui/options.h"
+#include "tui/picker.h"
 #include "tui/plain.h"
 #include "tui/screen.h"
 #include "tui/signals.h"
@@ -307,8 +310,8 @@ static void run_config(struct program *p)
     free(path);
 }
 
-// Opens the requested model and session, and attaches pictures. Reports errors; returns -1 after
-// one, unless a person types the lines.
+// Opens the requested model and session. Reports errors; returns -1 after one, unless a person
+// types the lines.
 static int begin(struct program *p)
 {
     const struct options *o = &p->options;
@@ -327,9 +330,43 @@ static int begin(struct program *p)
         status = store_use(p->shell.store, p->shell.engine, o->session, &err);
     else if (o->session)
         status = err_set(&err, "session %s: no database is open", o->session);
-    if (status == 0 && !o->script) status = lines_attach(&p->lines, o->steps, o->step_count, &err);
     if (status < 0) lines_print_error(&p->lines, "", &err);
     return p->interactive ? 0 : status;
+}
+
+// Attaches the pictures given with --image, unless a script attaches them itself. Returns as begin.
+static int attach(struct program *p)
+{
+    const struct options *o = &p->options;
+    struct err err = { 0 };
+    if (o->script || lines_attach(&p->lines, o->steps, o->step_count, &err) == 0) return 0;
+    lines_print_error(&p->lines, "", &err);
+    return p->interactive ? 0 : -1;
+}
+
+// Without the start screen, which lists them: names the models of the hub cache and this folder.
+static void list_models(struct program *p)
+{
+    enum { MOST = 4, ENTRIES = 300 }; // a large folder must not delay the start
+    struct names cached = { 0 };
+    struct buf b = { 0 };
+    const char *what;
+    int count = 0;
+    char **here = folder_list(".");
+    checkpoint_cached(&cached);
+    for (size_t i = 0; i < cached.count && count < MOST; i++, count++)
+        buf_printf(&b, "%s/load %s", b.length ? ", " : "", cached.list[i]);
+    for (char **name = here; *name && name < here + ENTRIES && count < MOST; name++) {
+        if (**name == '.' || !picker_command(*name, &what) || strcmp(what, "model") != 0) continue;
+        char *quoted = picker_quote(*name);
+        buf_printf(&b, "%s/load %s", b.length ? ", " : "", quoted);
+        free(quoted);
+        count++;
+    }
+    if (b.length) sinks_text(&p->sinks, "Models found: %s", b.data);
+    folder_list_free(here);
+    names_release(&cached);
+    buf_release(&b);
 }
 
 static void welcome(struct program *p)
@@ -347,14 +384,17 @@ static void welcome(struct program *p)
                    ? "Type a question, /image FILE to attach a picture, /help for the commands."
                    : "Type a question, /help for the commands.",
                p->screen ? "\nF1 shows the keys, Ctrl-P finds any command or setting." : "");
-    if (model && p->screen && !p->options.model && !p->options.session && is_demo(model))
+    const bool asked = p->options.model || p->options.session;
+    if (model && !asked && is_demo(model))
         sinks_text(&p->sinks,
                    "This is the demo model, trained on scenes of coloured shapes and letters. "
                    "/tour shows step by step what you can do with it.\n" FIRST_MODEL);
     else if (model && p->screen && !p->options.session)
         sinks_text(&p->sinks, "Check this model: /checkup");
-    if (p->screen && !p->options.model && !p->options.session)
+    if (!asked && p->screen)
         p->shell.screen->open(p->shell.screen->self, "begin", &err);
+    else if (!asked)
+        list_models(p);
 }
 
 static int run(struct program *p)
@@ -367,7 +407,9 @@ static int run(struct program *p)
 static void begin_screen(void *self)
 {
     begin(self);
-    if (!signals_terminated()) welcome(self);
+    if (signals_terminated()) return;
+    welcome(self);
+    attach(self);
 }
 
 // Opens model and session, then runs lines. Ctrl-C during a long load ends the program.
@@ -377,6 +419,7 @@ static int begin_and_run(struct program *p)
     signals_busy(true);
     int status = begin(p);
     if (status == 0 && p->interactive) welcome(p);
+    if (status == 0) status = attach(p);
     signals_busy(false);
     if (signals_terminated()) return 128 + signals_terminated();
     if (signals_interrupted()) return STATUS_INTERRUPTED;

@@ -156,6 +156,21 @@ static char *snapshot_of(const char *repository, bool model)
     return best;
 }
 
+// Says that nothing has this name: names the file that has it with ".gguf", or what a model's name
+// can be.
+static void no_such_model(const char *name, struct err *err)
+{
+    char *file = xasprintf("%s.gguf", name);
+    if (access(file, F_OK) == 0)
+        err_set(err, "no folder '%s': did you mean '%s'?", name, file);
+    else
+        err_set(err,
+                "no folder '%s': give the path of a model folder or GGUF file, or the name of a "
+                "model in the hub cache, as in ORGANIZATION/NAME",
+                name);
+    free(file);
+}
+
 static char *locate_in_cache(const char *name, struct err *err)
 {
     char *repository = repository_folder("models", name), *found = snapshot_of(repository, true);
@@ -164,11 +179,7 @@ static char *locate_in_cache(const char *name, struct err *err)
                 "'%s' has no complete snapshot in '%s': download it again with 'hf download %s'",
                 name, repository, name);
     else if (!found && !strchr(name, '/'))
-        err_set(
-            err,
-            "no folder '%s': give the path of a model folder, or the name of a model in the hub "
-            "cache, as in ORGANIZATION/NAME",
-            name);
+        no_such_model(name, err);
     else if (!found)
         err_set(err,
                 "no folder '%s', and no '%s' in the hub cache: download it with 'hf download %s', "

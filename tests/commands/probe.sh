@@ -315,7 +315,7 @@ error: --images, --objects, --limit and --given need --data FILE
 > /norms --limit 3
 error: --images, --objects, --limit and --given need --data FILE
 > /norms nowhere
-error: no folder 'nowhere': give the path of a model folder, or the name of a model in the hub cache, as in ORGANIZATION/NAME
+error: no folder 'nowhere': give the path of a model folder or GGUF file, or the name of a model in the hub cache, as in ORGANIZATION/NAME
 > /norms --csv $work/no/x.csv
 error: cannot write '$work/no/x.csv': No such file or directory
 > /memory --csv

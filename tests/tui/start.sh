@@ -18,6 +18,9 @@ keys -l 'hello'
 wait_gone 'how to begin'
 wait_for 'vlmsh> hello'
 keys C-u
+line /load # without a name, asks for one
+wait_for 'open a model'
+keys Escape; sleep 0.2
 line '/open start'
 wait_for 'how to begin'
 keys 3
@@ -40,3 +43,15 @@ wait_for 'Type a question, /help for the commands.'
 wait_gone 'picture' 'a text-only model gets advice about pictures'
 keys F10
 wait_for 'shell> *$'
+
+# The list does not cover the welcome; without the full screen, the welcome names the models itself.
+start
+wait_for 'how to begin'
+shown '^│  This is the demo model.* and *│' || fail 'the list covers the welcome'
+keys F10
+wait_for 'shell> *$'
+line "clear; '$(realpath "$VLMSH")' --plain"
+wait_for 'Models found: /load org/tiny, /load talker'
+shown 'This is the demo model' || fail 'plain lines do not name the model'
+line ".quit"
+wait_for "'.quit' was not sent to the model"
