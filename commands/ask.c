@@ -2,13 +2,17 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands/command.h"
 #include "commands/jobs.h"
 #include "core/base/file_out.h"
+#include "core/base/folder.h"
 #include "core/base/json.h"
+#include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/eval/ask.h"
+#include "core/picture/source.h"
 #include "core/template/message.h"
 
 static char *system_text(const struct engine *e)
@@ -88,24 +92,44 @@ static int ask_job(struct shell *shell, int argc, char **argv, struct err *err)
 
 // --- one question about many pictures ------------------------------------------------------------
 
+// Adds the pictures in a folder, or the files that match a pattern.
+static void find_pictures(const char *pattern, struct names *found)
+{
+    struct stat st;
+    if (stat(pattern, &st) == 0 && S_ISDIR(st.st_mode)) {
+        char **names = folder_list(pattern);
+        for (char **name = names; *name; name++) {
+            char *path = xasprintf("%s%s%s", pattern, text_ends(pattern, "/") ? "" : "/", *name);
+            if (text_ends_with_any(*name, picture_endings)) names_add(found, path, NULL);
+            free(path);
+        }
+        folder_list_free(names);
+        return;
+    }
+    glob_t paths = { 0 };
+    glob(pattern, 0, NULL, &paths);
+    for (size_t i = 0; i < paths.gl_pathc; i++) names_add(found, paths.gl_pathv[i], NULL);
+    globfree(&paths);
+}
+
 // Writes the questions to a file and returns its name, which the caller frees.
 static char *write_questions(const char *pattern, const char *question, const char *out,
                              struct err *err)
 {
-    glob_t found = { 0 };
+    struct names found = { 0 };
     struct buf lines = { 0 };
     const size_t n = strlen(pattern);
     const bool quoted = n > 1 && pattern[0] == '\'' && pattern[n - 1] == '\''; // as for a shell
     char *plain = quoted ? xstrndup(pattern + 1, n - 2) : xstrdup(pattern);
     const size_t length = text_ends(out, ".jsonl") ? strlen(out) - strlen(".jsonl") : strlen(out);
     char *path = xasprintf("%.*s.questions.jsonl", (int)length, out);
-    int status = glob(plain, 0, NULL, &found);
-    if (status != 0) status = err_set(err, "--each: no picture matches '%s'", plain);
-    for (size_t i = 0; i < found.gl_pathc && status == 0; i++) {
-        char *whole = realpath(found.gl_pathv[i], NULL);
+    find_pictures(plain, &found);
+    int status = found.count ? 0 : err_set(err, "--each: no picture matches '%s'", plain);
+    for (size_t i = 0; i < found.count; i++) {
+        char *whole = realpath(found.list[i], NULL);
         cJSON *o = cJSON_CreateObject();
-        cJSON_AddStringToObject(o, "id", found.gl_pathv[i]);
-        cJSON_AddStringToObject(o, "image", whole ? whole : found.gl_pathv[i]);
+        cJSON_AddStringToObject(o, "id", found.list[i]);
+        cJSON_AddStringToObject(o, "image", whole ? whole : found.list[i]);
         cJSON_AddStringToObject(o, "question", question);
         char *line = json_print(o);
         buf_printf(&lines, "%s\n", line);
@@ -115,7 +139,7 @@ static char *write_questions(const char *pattern, const char *question, const ch
     }
     if (status == 0) status = file_out_write(path, lines.data, lines.length, err);
     buf_release(&lines);
-    globfree(&found);
+    names_release(&found);
     free(plain);
     if (status == 0) return path;
     free(path);
@@ -153,8 +177,10 @@ static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct
         }
         i += valued;
     }
-    if (!pattern || !out || !question.length || value_of(data, argc, argv))
+    if (!pattern || !question.length || value_of(data, argc, argv))
         err_set(err, "usage: /ask --each PATTERN QUESTION --out FILE.jsonl");
+    else if (!out)
+        err_set(err, "--each needs --out FILE.jsonl, to which it writes the answers");
     else if ((path = write_questions(pattern, question.data, out, err))) {
         words[count++] = data;
         words[count++] = path;
@@ -183,6 +209,7 @@ static int ask_run_command(struct shell *shell, int argc, char **argv, struct er
 
 const struct command command_ask = {
     .name = "ask",
+    .also = "batch each folder many question prompt",
     .usage = "/ask TEXT | /ask --data FILE|--each PATTERN QUESTION --out FILE.jsonl [--images DIR] "
              "[--limit N] [--system TEXT] [--again] [--job [--ranks N]]",
     .help = "Asks a question, every question of a data file, or one question about each picture.",

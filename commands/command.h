@@ -148,6 +148,9 @@ char *command_details(const struct command *command);
 void action_details(struct buf *b, const struct command_action *action); // the items of one action
 const struct command *command_find(const char *name); // by name or alias; NULL if unknown
 const char *command_nearest(const char *name);        // for "did you mean"; NULL if none is near
+// Returns the only command that has this word as a synonym ("models": load); NULL: none, or
+// several.
+const char *command_also(const char *word);
 // Returns the command of a line that begins with an action: "/pause 3", "/delete session X"; NULL:
 // none, or several (err names them). `first` is the line's first argument, or NULL; *noun: whether
 // `first` names the command, as in "/load adapter FOLDER".

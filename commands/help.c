@@ -277,7 +277,8 @@ static int help_run(struct shell *shell, int argc, char **argv, struct err *err)
     struct err several = { 0 };
     if ((c = command_of_action(what, NULL, &noun, &several))) return help_form(shell, c, what, err);
     if (several.text[0]) return err_set(err, "%s", several.text);
-    const char *near = command_nearest(what);
+    const char *near = command_also(what);
+    if (!near) near = command_nearest(what);
     if (!near) near = settings_nearest(what);
     if (near) return err_set(err, "no help on '%s': did you mean '%s'?", what, near);
     if (list_found(shell, what)) return 0;

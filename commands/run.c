@@ -94,7 +94,7 @@ static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
 
 const struct command command_run = {
     .name = "run",
-    .also = "script execute batch",
+    .also = "script scripting execute",
     .usage = "/run FILE [NAME=VALUE[,VALUE...]]...",
     .help = "Runs a script file, once or for each combination of values; stops at the first error.",
     .details =

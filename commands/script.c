@@ -72,6 +72,7 @@ static int unknown_command(const char *name, const struct err *several, struct e
 {
     if (several->text[0]) return err_set(err, "%s", several->text);
     const char *near = command_nearest(name);
+    if (!near) near = command_also(name);
     if (near) return err_set(err, "unknown command '/%s': did you mean '/%s'?", name, near);
     if (!*name || strchr(name, '/'))
         return err_set(err,
@@ -208,7 +209,8 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
 // Returns whether the line is a word that quits other programs.
 static bool is_quit_word(const char *line)
 {
-    static const char *const words[] = { "exit", "quit", "bye", ":q", ":q!", ":wq", NULL };
+    static const char *const words[] = { "exit", "quit",  "bye",   ":q", ":q!",
+                                         ":wq",  ".quit", ".exit", NULL };
     size_t n = strlen(line);
     while (n && (line[n - 1] == ' ' || line[n - 1] == '\n')) n--;
     for (int i = 0; words[i]; i++)

@@ -72,6 +72,9 @@ static int set_run(struct shell *shell, int argc, char **argv, struct err *err)
     if (!argc && !shown)
         sinks_text(shell->sinks, "all settings are at their defaults; /settings lists them");
     if (!argc) return 0;
+    const bool known = settings_find(argv[0]) || settings_group(argv[0]);
+    if (!known && !settings_nearest(argv[0]) && command_find(argv[0])) // as in `/set system TEXT`
+        return err_set(err, "no setting '%s': the command is /%s", argv[0], argv[0]);
     char *value = set_read(argc, argv);
     if (!value) return show_matching(shell, argv[0], err);
     const int status = set_value(shell, argv[0], value, err);

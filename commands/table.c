@@ -144,6 +144,17 @@ const char *command_nearest(const char *name)
     return near;
 }
 
+const char *command_also(const char *word)
+{
+    const struct command *c, *found = NULL;
+    for (int i = 0; (c = command_at(i)); i++) {
+        if (!c->also || !word_among(c->also, word, strlen(word))) continue;
+        if (found) return NULL; // not one, but several
+        found = c;
+    }
+    return found ? found->name : NULL;
+}
+
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err)
 {
     const bool missing = (needs & NEEDS_MODEL && !engine_model(shell->engine)) ||

@@ -3,10 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands/parse.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/files/checkpoint.h"
+#include "core/picture/source.h"
 #include "sessions/store.h"
 #include "tui/flow.h"
 #include "tui/subcommands.h"
@@ -81,6 +84,11 @@ static int take_variable(void *self, const char *value, struct err *err)
 static int take_model(void *self, const char *value, struct err *err)
 {
     struct options *o = self;
+    if (text_ends_with_any(value, picture_endings) && access(value, R_OK) == 0)
+        return err_set(err,
+                       "'%s' is a picture, not a MODEL: put --image before each picture, or a "
+                       "pattern in quotes, as in --image '*.png'",
+                       value);
     if (o->model) return err_set(err, "give one MODEL only: '%s' or '%s'", o->model, value);
     if (!*value) return err_set(err, "MODEL is empty");
     o->model = value;
@@ -221,6 +229,14 @@ void options_print_help(FILE *out)
     subcommands_help(&b);
     buf_puts(
         &b,
+        "\n"
+        "Examples:\n"
+        "\n"
+        "vlmsh model.gguf  chat on the full screen\n"
+        "vlmsh MODEL --image cat.png -p 'What is this?'  ask about a picture\n"
+        "vlmsh MODEL -c '/ask --each pics What is this? --out answers.jsonl'  ask about each "
+        "picture in the folder pics\n"
+        "vlmsh MODEL -c '/train data.json run1' -c /wait  train an adapter\n"
         "\n"
         "If a model folder has the name of a subcommand, write ./new or ./run. Exit status: 0 on "
         "success; 1 if a line of a script failed or part of a conversation could not be "

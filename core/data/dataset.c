@@ -15,6 +15,8 @@
 
 #include "core/base/cancel.h"
 #include "core/base/file_in.h"
+#include "core/base/folder.h"
+#include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/data/keys.h"
 #include "core/picture/source.h"
@@ -200,6 +202,25 @@ static int check_kind(const struct dataset *d, struct err *err)
     return -1;
 }
 
+// If the path is a folder, names the data sets in it.
+static int name_files(const char *path, struct err *err)
+{
+    enum { MOST = 12 };
+    struct names found = { 0 };
+    struct buf b = { 0 };
+    char **names = folder_list(path);
+    for (char **name = names; *name; name++)
+        if (text_ends(*name, ".json") || text_ends(*name, ".jsonl")) names_add(&found, *name, NULL);
+    folder_list_free(names);
+    if (found.count) {
+        names_put(&b, &found, MOST);
+        err_set(err, "'%s' is a folder: choose a file in it (%s)", path, b.data);
+    }
+    buf_release(&b);
+    names_release(&found);
+    return -1;
+}
+
 // `begin`: scans only the first block; checks the kind of a longer file only if that block has
 // enough samples (PROBE).
 static int open_file(struct dataset *d, const char *path, const char *images, bool begin,
@@ -211,7 +232,7 @@ static int open_file(struct dataset *d, const char *path, const char *images, bo
                            .folder = images ? xstrdup(images) : path_folder(path) };
     char *block = xmalloc(BLOCK);
     d->file = file_in_open(path, err);
-    int status = d->file < 0 ? -1 : 0;
+    int status = d->file < 0 ? name_files(path, err) : 0;
     if (status == 0) status = scan_file(&s, block, begin, &whole, err);
     if (status == 0 && (whole || d->count >= PROBE)) status = check_kind(d, err);
     free(block);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/adapter/provenance.h"
+#include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/engine/engine.h"
 #include "core/eval/grid.h"
@@ -26,8 +27,8 @@ const struct option_row ask_rows[] = {
       "\"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
       OPTION_TEXT, AT(set.data) },
     { "--each", "PATTERN",
-      "asks QUESTION about every picture that matches the pattern, such as pics/*.png; writes the "
-      "questions to OUT.questions.jsonl, with the paths as ids",
+      "asks QUESTION about every picture in a folder, or that matches a pattern, such as "
+      "pics/*.png; writes the questions to OUT.questions.jsonl, with the paths as ids",
       .type = OPTION_CALL },
     { "--out", "FILE",
       "one JSON line per sample: id, question, answer, ids, tokens, times (or the error), "
@@ -63,8 +64,10 @@ int ask_options_read(struct ask_options *o, int argc, char **argv, struct err *e
     *o = (struct ask_options){ 0 };
     if (options_parse(ask_rows, o, argc, argv, err) < 0)
         return err_in(err, "/ask (put a text that begins with '--' in double quotes)");
-    if (o->set.data && o->out) return 0;
-    return err_set(err, "usage: /ask " ASK_USAGE);
+    if (!o->set.data || !o->out) return err_set(err, "usage: /ask " ASK_USAGE);
+    if (!text_ends(o->out, ".csv")) return 0;
+    return err_set(err, "--out %s: the answers are JSON lines: choose a name that ends with .jsonl",
+                   o->out);
 }
 
 // In the shell, before the job exists: reports an unreadable data set at once.

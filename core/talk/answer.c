@@ -125,16 +125,18 @@ static int check_length(struct answering *a, struct err *err)
     const struct conversation *c = a->c;
     const int64_t n = a->sequence.n, visual = sequence_visual_count(&a->sequence, 0);
     char raise[80];
+    const bool many = visual > n / 2 && c->picture_count > 1;
     if (!n) return err_set(err, "nothing to answer: ask something first");
     if (!a->options->forward_only && conversation_closing(c, a->settings, n, &a->closing, err) < 0)
         return -1;
     if (tokens_left(a) >= !a->options->forward_only) return 0;
     return err_set(err,
                    "with this question the conversation has %lld tokens (%lld text, %lld visual), "
-                   "which leaves no room for an answer in a context of %lld: ask something "
-                   "shorter, or /undo, /clear%s",
+                   "which leaves no room for an answer in a context of %lld: ask %s, or /undo, "
+                   "/clear%s",
                    (long long)n, (long long)(n - visual), (long long)visual,
                    (long long)conversation_limit(c->model, a->settings),
+                   many ? "about one picture at a time (/ask --each)" : "something shorter",
                    conversation_raise(c->model, a->settings, raise, sizeof raise));
 }
 

@@ -29,6 +29,12 @@ grep -q "hf download org/name-of-a-model" "$work/err" || fail "the download comm
 echo '/get sample.seed' >"$work/steps.vlmsh"
 run 1 '' "$work/steps.vlmsh" -p 'What is it?'
 grep -q -- "-f runs a script: vlmsh MODEL -f FILE" "$work/err" || fail "a script in place of MODEL: $(cat "$work/err")"
+run 2 '' --image $scene demo/pictures/scene-2.png -p 'What is it?'
+grep -q "is a picture, not a MODEL: put --image before each picture" "$work/err" || fail "a second picture: $(cat "$work/err")"
+touch "$work/tiny.gguf"
+run 1 '' "$work/tiny" -p 'What is it?'
+(cd "$work" && vlmsh tiny -p 'What is it?') 2>"$work/err" && fail "a name without its ending"
+grep -q "no folder 'tiny': did you mean 'tiny.gguf'?" "$work/err" || fail "a name without its ending: $(cat "$work/err")"
 run 2 '' run
 run 2 '' -m demo/model demo/model
 run 2 '' demo/model -p ''
@@ -66,6 +72,23 @@ run 1 '' demo/model -c "/ask --each $work/none/*.png What? --out $work/no.jsonl"
 grep -q "no picture matches" "$work/err" || fail "no match: $(cat "$work/err")"
 run 1 '' demo/model -c "/ask --each demo/pictures/*.png --out $work/no.jsonl"
 grep -q "usage: /ask --each PATTERN QUESTION --out FILE.jsonl" "$work/err" || fail "no question: $(cat "$work/err")"
+run 1 '' demo/model -c "/ask --each demo/pictures What?"
+grep -q "each needs --out FILE.jsonl" "$work/err" || fail "no file: $(cat "$work/err")"
+run 1 '' demo/model -c "/ask --each demo/pictures What? --out $work/no.csv"
+grep -q "the answers are JSON lines: choose a name that ends with .jsonl" "$work/err" || fail "a table: $(cat "$work/err")"
+mkdir "$work/pics"
+cp demo/pictures/scene-[01].png "$work/pics"
+echo none >"$work/pics/notes.txt"
+vlmsh demo/model -c "/ask --each $work/pics Where is the circle? --out $work/all.jsonl" 2>"$work/err" || fail "a folder: $(cat "$work/err")"
+same "a folder's pictures" "$(jq -r .id "$work/all.jsonl")" "$work/pics/scene-0.png"$'\n'"$work/pics/scene-1.png"
+run 1 '' demo/model --image 'demo/pictures/*.png' --image 'demo/pictures/*.png' -p 'What is in the pictures?'
+grep -q "ask about one picture at a time (/ask --each)" "$work/err" || fail "too many pictures: $(cat "$work/err")"
+run 1 '' demo/model -c "/train $work out"
+grep -q "is a folder: choose a file in it (.*all.jsonl.*)" "$work/err" || fail "a folder in place of data: $(cat "$work/err")"
+for line in '/models|did you mean ./load' '/set system Be brief.|no setting .system.: the command is /system' '/help batch|did you mean .ask'; do
+    run 1 '' demo/model -c "${line%%|*}"
+    grep -q "${line#*|}" "$work/err" || fail "${line%%|*}: $(cat "$work/err")"
+done
 vlmsh demo/model -c "/ask --each demo/pictures/scene-1.png Is -5 there? --out $work/five.jsonl" 2>"$work/err" ||
     fail "a word with a dash: $(cat "$work/err")"
 same "a question with a word that begins with a dash" "$(jq -r .question "$work/five.jsonl")" 'Is -5 there?'
