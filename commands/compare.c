@@ -386,7 +386,7 @@ const struct command command_compare = {
         "without the current adapter. Without TEXT, asks the last question again. The settings "
         "and the conversation stay as they are.\n"
         "    /compare off | prune.score=contribution prune.keep=0.25\n"
-        "    /compare adapter= | adapter=out/ln What is this?\n"
+        "    /compare adapter=none | adapter=out/ln What is this?\n"
         "    /compare now | model=out/merged What is this?\n"
         "    /compare @capa-prune | @fastv --data yesno.json --limit 200\n"
         "Each side computes the prompt and the pictures from scratch. Afterwards, B reads A's "

@@ -359,7 +359,10 @@ const struct command command_data = {
     .help = "Counts samples and tokens of a data set and lists errors; mixes data sets.",
     .details =
         "FILE is a JSON list or JSON lines in LLaVA, ShareGPT or \"messages\" format, as for /ask "
-        "--data. /data check counts tokens with the loaded model's tokenizer, chat template and "
+        "--data:\n"
+        "    {\"image\": \"cat.png\", \"conversations\": [{\"from\": \"human\", \"value\": "
+        "\"<image>\\nWhat is it?\"}, {\"from\": \"gpt\", \"value\": \"a cat\"}]}\n"
+        "/data check counts tokens with the loaded model's tokenizer, chat template and "
         "picture size, without its weights. Trained tokens are those that the template puts "
         "after the generation prompt of each answer, including the end-of-turn token. Answers "
         "excluded from training (\"weight\": 0, \"loss\", \"train\" or \"training\": false) "

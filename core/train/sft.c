@@ -589,7 +589,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 }
 
 // Returns a text like "loss 0.25 after 40 steps; validation loss 0.31 (best, at step 36); adapter
-// in 'norms'".
+// in 'norms' (/adapter load applies it)".
 static char *outcome(const struct job_end *end)
 {
     static const char *const scores[] = { "validation score", "validation loss" };
@@ -607,8 +607,8 @@ static char *outcome(const struct job_end *end)
             buf_printf(&b, "%s%s %s (best, at step %s)", b.length ? "; " : "", scores[i], value,
                        step ? step : "?");
     }
-    buf_printf(&b, "%s%s in '%s'", b.length ? "; " : "", model ? "model" : "adapter",
-               model ? model : adapter);
+    buf_printf(&b, "%s%s in '%s' (%s)", b.length ? "; " : "", model ? "model" : "adapter",
+               model ? model : adapter, model ? "/load opens it" : "/adapter load applies it");
     for (size_t i = 0; i < 2; i++) {
         const char *value = job_end_value(end, skipped[i]);
         if (value) buf_printf(&b, "; %s: %s", skipped[i], value);

@@ -189,7 +189,7 @@ not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
 > /train $work/marked.jsonl $work/marked
 job 2: train started (/job 2, /wait 2)
 > /wait
-job 2 (train) is done: loss ... after 1 step; adapter in '$work/marked'; skipped: 1 of 4 samples, the first: #3: no answer: every answer is empty or excluded from training; not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
+job 2 (train) is done: loss ... after 1 step; adapter in '$work/marked' (/adapter load applies it); skipped: 1 of 4 samples, the first: #3: no answer: every answer is empty or excluded from training; not used: "tools" (1 sample), "thinking" (1 sample), "history" (1 sample)
 > /eval $work/marked.jsonl --metric exact --here
 [evaluation]
 name        value

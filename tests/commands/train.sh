@@ -43,9 +43,9 @@ cat >"$work/norms.vlmsh" <<S
 /wait
 S
 vlmsh -f "$work/norms.vlmsh" >"$work/out" 2>&1 || fail "norms.vlmsh: $(cat "$work/out")"
-grep -Eqx "job 1 \(train\) is done: loss [0-9.]+ after 6 steps; adapter in '$work/norms'" "$work/out" ||
+grep -Eqx "job 1 \(train\) is done: loss [0-9.]+ after 6 steps; adapter in '$work/norms' \(/adapter load applies it\)" "$work/out" ||
     fail "/wait shows no result: $(cat "$work/out")"
-grep -Eqx "job 2 \(train\) is done: loss [0-9.]+ after 6 steps; model in '$work/all'" "$work/out" ||
+grep -Eqx "job 2 \(train\) is done: loss [0-9.]+ after 6 steps; model in '$work/all' \(/load opens it\)" "$work/out" ||
     fail "/wait shows no model: $(cat "$work/out")"
 [ -f "$work/norms/adapter_model.safetensors" ] || fail "the adapter is missing"
 [ -f "$work/all/model.safetensors" ] || fail "the model is missing"
