@@ -153,6 +153,25 @@ static void add_arguments(const struct shell *shell, const struct command *comma
     }
 }
 
+static bool names_path(const struct option_row *rows, const char *option)
+{
+    static const char *const kinds[] = { "FILE", "DIR", "FOLDER", "PATTERN" };
+    for (; rows && rows->name; rows++)
+        for (size_t i = 0; rows->argument && i < sizeof kinds / sizeof *kinds; i++)
+            if (!strcmp(rows->name, option) && !strncmp(rows->argument, kinds[i], strlen(kinds[i])))
+                return true;
+    return false;
+}
+
+// Returns whether a file or folder follows this option.
+static bool takes_path(const struct command *command, const char *option)
+{
+    bool found = command->complete != COMPLETE_MODEL && names_path(command->options, option);
+    for (const struct command_action *a = command->actions; a && a->name; a++)
+        found |= names_path(a->options, option);
+    return found;
+}
+
 // Returns the word at *p as typed and advances past it; NULL at the end.
 static char *next_word(const char **p, const char *end)
 {
@@ -178,18 +197,22 @@ void complete_find(const struct shell *shell, const char *line, size_t start,
     if (*line != '/') return; // text for the model
     char *name = next_word(&line, end), *first = next_word(&line, end), *word = first;
     const struct command *command = name ? command_find(name + 1) : NULL;
+    char *last = NULL; // the word before the cursor, but the first
     int index = 0;
-    while (word) {
-        index++;
-        if (word != first) free(word);
+    for (; word; index++) {
+        if (word != first) free(last), last = word;
         word = next_word(&line, end);
     }
+    const char *before = last ? last : first;
     if (command && *end == '-')
         add_options(candidates, command, first);
+    else if (command && before && takes_path(command, before))
+        candidates->paths = PATHS_ALL;
     else if (command)
         add_arguments(shell, command, index, first, candidates);
     free(name);
     free(first);
+    free(last);
 }
 
 static const char *option_help(const struct option_row *rows, const char *name)

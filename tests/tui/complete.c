@@ -56,6 +56,10 @@ static void test_places(void **state)
            PATHS_NONE); // no choices: the default is offered as an example
     expect("/session ", "resume", PATHS_NONE);
     expect("/session export ", NULL, PATHS_ALL);
+    expect("/ask --each pi", NULL, PATHS_ALL);
+    expect("/ask --each pics What --out ", NULL, PATHS_ALL);
+    expect("/ask --limit ", NULL, PATHS_NONE);
+    expect("/compare off | now --data ", NULL, PATHS_ALL);
     expect("/nosuch ", NULL, PATHS_NONE);
     expect("What is ", NULL, PATHS_NONE);
     expect("/set \"sample.ignore_eos\" ", NULL, PATHS_NONE);
