@@ -115,6 +115,14 @@ static void draw_row(const struct view *v, struct canvas *c, struct area area, i
     if (selected) canvas_style(c, area, 0, y, area.width, STYLE_SELECTED);
 }
 
+// Returns the number of lines of a setting's help, with its name: as many as it needs, but at most
+// half of the panel.
+static int help_lines(struct area area, const struct setting *row)
+{
+    const int need = row ? 1 + wrap_count(row->help, area.width) : 2, most = area.height / 2;
+    return area.height <= 6 ? 0 : need < most ? need : most;
+}
+
 static void draw_help(struct canvas *c, struct area area, const struct setting *row)
 {
     char *allowed = setting_allowed(row);
@@ -130,8 +138,11 @@ static void draw_help(struct canvas *c, struct area area, const struct setting *
     else
         canvas_printf(c, area, 0, 0, STYLE_STATUS, "%.*s...", (int)text_fit(head, area.width - 3),
                       head);
-    for (int y = 1; y < area.height && wrap_next(&w); y++)
-        canvas_text_n(c, area, 0, y, STYLE_DIM, w.line, w.length);
+    for (int y = 1; y < area.height && wrap_next(&w); y++) {
+        const int x = canvas_text_n(c, area, 0, y, STYLE_DIM, w.line, w.length);
+        if (y + 1 == area.height && !w.ended)
+            canvas_text(c, area, x + 3 < area.width ? x : area.width - 3, y, STYLE_DIM, "...");
+    }
     free(all);
     free(head);
     free(allowed);
@@ -143,7 +154,7 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
     struct settings_view *s = &v->set;
     const struct setting *row;
     const int count = s->count;
-    const int help = area.height > 10 ? 3 : area.height > 6 ? 2 : 0; // lines
+    const int help = help_lines(area, row_at(v, s->selected));
     const struct area rows = { area.x, area.y, area.width, area.height - help };
     s->height = rows.height;
     if (!count) {

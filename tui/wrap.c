@@ -41,11 +41,25 @@ static bool is_ordinary(const char *line, size_t length, size_t at)
     while (end > begin && strchr(".,;:!?)\"'", line[end - 1])) end--;
     while (begin < end && strchr("(\"'", line[begin])) begin++;
     for (size_t i = begin; i < end; i++) {
-        const bool joins = line[i] == '-' && i > begin && i + 1 < end && is_letter(line[i - 1]) &&
-                           is_letter(line[i + 1]);
+        // Two letters on both sides: "Ctrl-C" and "x-ray" stay whole.
+        const bool joins = line[i] == '-' && i > begin + 1 && i + 2 < end &&
+                           is_letter(line[i - 1]) && is_letter(line[i - 2]) &&
+                           is_letter(line[i + 1]) && is_letter(line[i + 2]);
         if (!is_letter(line[i]) && !joins) return false;
     }
     return true;
+}
+
+// Returns whether the space before `at` separates a number from its unit, as in "0.13 s".
+static bool joins_unit(const char *line, size_t length, size_t at)
+{
+    static const char *const units[] = { "s", "ms", "min", "h", "MB", "GB", "MiB", "GiB", "tok/s" };
+    size_t end = at;
+    if (at < 2 || !isdigit((unsigned char)line[at - 2])) return false;
+    while (end < length && !strchr(" .,;:)", line[end])) end++;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strlen(units[i]) == end - at && !memcmp(line + at, units[i], end - at)) return true;
+    return false;
 }
 
 // Returns whether a line may end before `at`. Ideographs have no spaces between them, so a line may
@@ -53,7 +67,8 @@ static bool is_ordinary(const char *line, size_t length, size_t at)
 static bool may_break(const char *line, size_t length, size_t at, int32_t code, int width)
 {
     if (code == '-') return is_ordinary(line, length, at - 1);
-    return code == ' ' || (width == 2 && code >= 0x2e80);
+    if (code == ' ') return !joins_unit(line, length, at);
+    return width == 2 && code >= 0x2e80;
 }
 
 // Returns the length in bytes of the part of `line` that fits, up to the last possible break.
@@ -68,7 +83,8 @@ static size_t fit(const char *line, size_t length, int room, bool code_line)
         const bool control = code > 0 && (code < 0x20 || code == 0x7f); // ^X
         const int step = code == '\t' ? 4 - column % 4 : control ? 2 : width;
         if (column + step > room && at) {
-            if (code == ' ' && !code_line) return at; // the space may exceed the width
+            // The space may exceed the width.
+            if (code == ' ' && !code_line && !joins_unit(line, length, at + n)) return at;
             return place && !code_line ? place : at;
         }
         column += step;

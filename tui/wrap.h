@@ -5,7 +5,8 @@
 //
 // Lines end at newlines. A line of code (between ``` lines, or indented by four spaces or a tab)
 // keeps its spaces and is cut only at the edge. Words longer than a line are cut. A line may end
-// after the hyphen of "well-known", but not within --data or scene-1.png.
+// after the hyphen of "well-known", but not within --data, Ctrl-C or scene-1.png, nor between a
+// number and its unit ("0.13 s").
 #ifndef TUI_WRAP_H
 #define TUI_WRAP_H
 

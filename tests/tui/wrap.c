@@ -42,6 +42,11 @@ static void test_words(void **state)
     expect_lines("see /a-b/c-d.png", 13, "see |/a-b/c-d.png");
     expect_lines("a (well-known) one", 8, "a (well-|known) |one");
     expect_lines("2026-11-25-what is", 16, "2026-11-25-what |is");
+    expect_lines("press Ctrl-C twice", 11, "press |Ctrl-C |twice");
+    expect_lines("press Ctrl-C twice", 12, "press Ctrl-C|twice");
+    expect_lines("loaded, 0.13 s", 12, "loaded, |0.13 s");
+    expect_lines("took 0.13 s", 10, "took |0.13 s");
+    expect_lines("took 13 sheep", 8, "took 13 |sheep");
     expect_lines("end   ", 3, "end");
     expect_lines("a b", 0, "a|b"); // at least one column
 }
@@ -55,12 +60,15 @@ static void test_long(void **state)
     expect_lines(b.data, 40,
                  "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-|"
                  "a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-|a");
+    buf_clear(&b);
+    for (int i = 0; i < 27; i++) buf_puts(&b, "aa-");
+    buf_puts(&b, "aa");
     struct wrap w = wrap_begin(b.data, 41);
     assert_true(wrap_next(&w));
-    assert_int_equal(w.length, 41);  // "a-" x 20 and an a
-    w = wrap_begin(b.data + 20, 41); // the word has 61 letters
+    assert_int_equal(w.length, 41);  // "aa-" x 13 and "aa"
+    w = wrap_begin(b.data + 21, 41); // the word has 62 letters
     assert_true(wrap_next(&w));
-    assert_int_equal(w.length, 40);
+    assert_int_equal(w.length, 39);
     buf_release(&b);
 }
 
