@@ -95,6 +95,7 @@ line '/set sample.max_tokens 1000000'
 line '/set ctx.max 1000000'
 wait_for 'ctx.max = 1000000'
 line 'a slow question'
+wait_for '❯ a slow question'
 wait_for ' tok/s ' # the answer runs
 line '/set chat.date 26 Jul 2024'
 wait_for 'chat.date = 26 Jul 2024' 'a value with spaces waits for the end of the answer'
