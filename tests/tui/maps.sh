@@ -66,13 +66,13 @@ moves() { [ "$(tmux display-message -p '#{mouse_all_flag}')" = "$1" ] || fail "$
 point() { tmux send-keys -l "$(printf '\033[<35;%d;%dM' "$1" "$2")"; }
 moves 1 'movements over a map are not reported'
 point 105 8
-wait_for 'token 75 (6, 3): [0-9.]*, [0-9.]*% .* [0-9.]*│' 'a patch under the pointer has no values'
+wait_for 'token 87 (7, 3): [0-9.]*, [0-9.]*% .* [0-9.]*│' 'a patch under the pointer has no values'
 point 30 8
 wait_for 'layer 4 token 11' 'the values stay when the pointer leaves'
 point 105 8
-wait_for 'token 75 (6, 3)'
+wait_for 'token 87 (7, 3)'
 keys Escape # a key brings the map's name back
-wait_gone 'token 75 (6, 3)'
+wait_gone 'token 87 (7, 3)'
 keys C-p
 wait_for 'find: commands'
 moves 0 'movements are reported although a list covers the map'
