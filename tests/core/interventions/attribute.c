@@ -264,6 +264,9 @@ static void integrated_sums_to_the_difference(struct golden *g, int layer, doubl
         run_probe(g, &probe_attribute, &o, &r);
         const double must_be = kind_number(&r, "integrated", "must be");
         gap[k] = fabs(kind_number(&r, "integrated", "sum") - must_be);
+        bool noted = false; // a sum that is off by more than 5%
+        for (size_t i = 0; i < r.note_count; i++) noted |= strstr(r.notes[i], "misses") != NULL;
+        assert_true(noted == (gap[k] > 0.05 * fabs(must_be)));
         assert_true(fabs(must_be) > 1e-4);
         if (k) near(g, "the sum", gap[k], 0, most * fabs(must_be) + 1e-5);
         results_release(&r);
