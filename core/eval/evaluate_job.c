@@ -389,20 +389,22 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
     if (o->predictions) w->predictions = submission_new();
 
     // Model, set and kept lines must be the same for all ranks.
-    if (grid_use(g, cell, err) < 0) return -1;
-    const int opened = open_set(w, set, err);
-    if (opened) return opened;
-    if (job_data_same(ranks, set->data, eval_set_hash(&w->data), err) < 0) return -1;
-    if (first && check_outputs(o, err) < 0) return -1;
-    if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) return -1;
-    if (set->shots && job_data_same(ranks, set->shots, NULL, err) < 0) return -1;
+    int status = grid_use(g, cell, err);
+    if (status == 0) status = open_set(w, set, err);
+    if ((status = grid_agree(g, status, err))) return status;
+    status = job_data_same(ranks, set->data, eval_set_hash(&w->data), err);
+    if (o->answers && job_data_same(ranks, o->answers, NULL, err) < 0) status = -1;
+    if (set->shots && job_data_same(ranks, set->shots, NULL, err) < 0) status = -1;
+    if (status == 0 && first) status = check_outputs(o, err);
     const struct job_data of = { .data = w->data.path,
                                  .hash = eval_set_hash(&w->data),
                                  .answers = o->answers,
                                  .shots = set->shots,
                                  .pictures = shows_pictures(o) ? &w->data : NULL,
                                  .notices = picture_notices(w) };
-    if (grid_keep(g, cell, evaluate_kept, of, take_line, w, err) < 0) return -1;
+    if (status == 0) status = grid_keep(g, cell, evaluate_kept, of, take_line, w, err);
+    if (grid_agree(g, status, err) < 0) return -1;
+    g->in_step = false;
     ranks_share(ranks, &w->first, sizeof w->first, 0);
 
     struct evaluate_request request = request_of(o);
@@ -423,8 +425,9 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
         job_rewind(j, g->number);
     }
     g->pace = pace_from((double)w->first);
-    const int status = evaluate_run(&request, &w->result, err);
+    status = evaluate_run(&request, &w->result, err);
     if (j && !w->result.cancelled) report_stages(j);
+    g->in_step = true;
     if (!first) return 0; // rank 0 has the whole result, with samples of earlier processes
     if (status < 0) return -1;
     if (*w->lost.text) return err_set(err, "%s", w->lost.text);

@@ -161,27 +161,25 @@ static void *fly(void *self)
     return NULL;
 }
 
-static int start(struct flight *f, struct err *err)
+static void start(struct flight *f)
 {
     sigset_t all, before;
     sigfillset(&all); // the main thread handles signals
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int failed = pthread_create(&f->thread, NULL, fly, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed ? err_set(err, "cannot start a thread: %s", strerror(failed)) : 0;
+    // The other ranks wait for this flight.
+    if (failed) fatal("cannot start a thread: %s", strerror(failed));
 }
 
-// Runs one round of all flights. Returns 1; 0 after the last round; -1 if a flight could not start.
-// The other ranks then wait for that flight until the job ends with this error.
-static int fly_all(struct flight *flights, int count, struct evaluating *all, struct err *err)
+// Runs one round of all flights. False: it was the last.
+static bool fly_all(struct flight *flights, int count, struct evaluating *all)
 {
     struct ranks *ranks = ranks_of(all);
-    int started = 0;
     ranks_flights(ranks, count);
-    while (started < count && start(&flights[started], err) == 0) started++;
-    for (int i = 0; i < started; i++) pthread_join(flights[i].thread, NULL);
+    for (int i = 0; i < count; i++) start(&flights[i]);
+    for (int i = 0; i < count; i++) pthread_join(flights[i].thread, NULL);
     ranks_flights(ranks, 1);
-    if (started < count) return -1;
     for (int i = 0; i < count; i++) {
         struct evaluating *v = flights[i].v;
         all->stopped |= v->stopped;
@@ -198,7 +196,6 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
     struct evaluating *all = evaluate_open(r, e);
     struct flight *flights = xcalloc((size_t)count, sizeof *flights);
     struct err ignored; // evaluate_close fails for flights, which have no totals
-    int more;
     for (int i = 0; i < count; i++) {
         struct flight *f = &flights[i];
         f->request = *r;
@@ -209,13 +206,11 @@ int evaluate_in_flights(const struct evaluate_request *r, struct evaluation *e, 
         f->v->team = count;
         f->v->packs = true;
     }
-    while ((more = fly_all(flights, count, all, err)) > 0) continue;
+    while (fly_all(flights, count, all)) continue;
     for (int i = 0; i < count; i++) {
         evaluate_close(flights[i].v, &ignored);
         evaluation_release(&flights[i].scratch);
     }
     free(flights);
-    if (more == 0) return evaluate_close(all, err);
-    if (evaluate_close(all, &ignored) == 0) evaluation_release(e);
-    return -1;
+    return evaluate_close(all, err);
 }

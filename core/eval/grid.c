@@ -156,6 +156,12 @@ int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
     return g->state ? 0 : -1;
 }
 
+int grid_agree(struct grid *g, int status, struct err *err)
+{
+    g->in_step = true;
+    return ranks_agree(g->job ? g->job->ranks : NULL, status, err);
+}
+
 static int write_failed(const struct grid *g, struct err *err)
 {
     return err_set(err, "cannot write the job's state in '%s': %s", folder_of(g), strerror(errno));
@@ -252,10 +258,12 @@ static int run_cells(struct grid *g, const struct grid_plan *plan, const size_t 
         const int kept = plan->kept ? plan->kept(g, cell, err) : 0;
         struct err later;
         g->begun = clock_seconds();
+        g->in_step = false;
         int status = kept ? (kept < 0 ? -1 : 0) : plan->run(g, cell, err);
         if (close_state(g, status == 0, status < 0 ? &later : err) < 0) return -1;
         if (status == JOB_STOPPED) return status;
-        if (status < 0 && (!plan->broken || plan->broken(g))) return -1;
+        const bool in_step = ranks_count(g->job ? g->job->ranks : NULL) == 1 || g->in_step;
+        if (status < 0 && (!plan->broken || plan->broken(g) || !in_step)) return -1;
         if (status < 0) g->cells[cell].why = xstrdup(err->text);
     }
     return 0;

@@ -75,10 +75,12 @@ struct grid {
 
     // Used by the runner.
     bool together;
-    FILE *state;                // the kept lines of the open cell; NULL: none
-    size_t at, mine;            // number of this group's finished cells, and of all its cells
-    double begun, reported;     // times: start of the cell; last progress report in the shell
-    struct pace pace;           // of the cell
+    FILE *state;            // the kept lines of the open cell; NULL: none
+    size_t at, mine;        // number of this group's finished cells, and of all its cells
+    double begun, reported; // times: start of the cell; last progress report in the shell
+    struct pace pace;       // of the cell
+    // Set by run() before it fails, if the group's other ranks do not wait for this one any more.
+    bool in_step;
     int64_t number;             // number of reports so far, including those of earlier processes
     struct event_progress last; // of group 0, emitted once all groups have finished
 };
@@ -90,7 +92,8 @@ struct grid_plan {
     // was stopped.
     int (*run)(struct grid *g, size_t cell, struct err *err);
     // Called after a failure: returns true if the next cell would fail too. NULL: always true. If
-    // it returns false, cell.why receives the error, and the run continues with the next cell.
+    // it returns false, cell.why receives the error, and the run continues with the next cell; with
+    // several ranks in the group, only if they are in step.
     bool (*broken)(const struct grid *g);
     bool together; // run() computes all cells at once, and switches between them (grid_use)
 };
@@ -121,6 +124,8 @@ int grid_keep(struct grid *g, size_t cell, const char *file, struct job_data of,
 char *grid_kept_file(const struct grid *g, size_t cell, const char *file);
 // Adds a line to the kept lines of the open cell, and frees it.
 int grid_keep_line(struct grid *g, cJSON *line, struct err *err);
+// Makes the outcome of a step of the open cell the same on all ranks of the group (ranks_agree).
+int grid_agree(struct grid *g, int status, struct err *err);
 // Reports progress over all cells, computed from the open cell's `done` of `all`. In the shell
 // reports it as `doing`, a few times a second.
 void grid_progress(struct grid *g, const char *doing, double done, double all);

@@ -318,6 +318,26 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from)
     count_moved(r, size, began);
 }
 
+int ranks_agree(struct ranks *r, int status, struct err *err)
+{
+    struct err why = { 0 };
+    if (!r) return status;
+    int first = -1, failed = 0, most = 0;
+    double *all = xcalloc((size_t)r->count, sizeof *all);
+    all[r->number] = status;
+    ranks_sum_doubles(r, all, (size_t)r->count);
+    for (int k = r->count; k-- > 0;) {
+        if (all[k] < 0) first = k, failed++;
+        if (all[k] > most) most = (int)all[k];
+    }
+    free(all);
+    if (!failed) return most;
+    if (status < 0) why = *err;
+    if (first == r->number && failed < r->count) err_in(&why, "rank %d", r->whole->number);
+    ranks_share(r, &why, sizeof why, first);
+    return err_set(err, "%s", why.text);
+}
+
 bool ranks_same(struct ranks *r, const void *data, size_t size)
 {
     if (!r) return true;

@@ -75,6 +75,10 @@ void ranks_share(struct ranks *r, void *data, size_t size, int from);
 // True if these bytes equal rank 0's; always true on rank 0 and in a single process. All ranks call
 // it.
 bool ranks_same(struct ranks *r, const void *data, size_t size);
+// Makes the outcome of a step the same on all ranks, which all call it: if the step has failed (-1)
+// on some, it fails on all, with the message of the first of these; otherwise the largest status
+// counts. So an error that only one rank finds does not leave the others waiting for it.
+int ranks_agree(struct ranks *r, int status, struct err *err);
 // Waits for all ranks.
 void ranks_meet(struct ranks *r);
 

@@ -42,6 +42,14 @@ static bool writes(const struct sft *t)
     return ranks_number(t->job->ranks) == 0;
 }
 
+// Makes the outcome of a step of the run the same on all ranks.
+static int agree(struct sft *t, int status, struct err *err)
+{
+    status = ranks_agree(t->job->ranks, status, err);
+    t->in_step = status < 0;
+    return status;
+}
+
 // --- start ---------------------------------------------------------------------------------------
 
 static void reset_best(struct sft *t)
@@ -249,7 +257,7 @@ static int64_t waited_us(const struct sft *t)
 // Returns 0, JOB_STOPPED or -1.
 static int begin(struct sft *t, struct err *err)
 {
-    const int status = sft_data_open(t, err);
+    int status = agree(t, sft_data_open(t, err), err);
     if (status != 0) return status;
     // All ranks must train on the same samples, from the same adapter.
     if (!ranks_same(t->job->ranks, &t->plan.hashes, sizeof t->plan.hashes))
@@ -259,9 +267,12 @@ static int begin(struct sft *t, struct err *err)
                        t->options.data);
     sft_plan_steps(t);
     sft_score_choose(t);
-    if (sft_forecast(t, &t->plan.forecast, err) < 0) return -1;
-    report_plan(t); // before anything that may run out of memory
-    if (sft_prepare(t, err) < 0) return -1;
+    status = sft_forecast(t, &t->plan.forecast, err);
+    if (status == 0) {
+        report_plan(t); // before anything that may run out of memory
+        status = sft_prepare(t, err);
+    }
+    if (agree(t, status, err) < 0) return -1;
     report_peft(t);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->plan.steps);
     if (save_newest(t->out.path) >= 0) {
@@ -326,7 +337,9 @@ static int validate(struct sft *t, struct err *err)
     p->best = value;
     p->best_loss = loss;
     p->best_step = p->step;
-    return writes(t) ? save_best(t->out.path, &t->params, p->step, err) : 0;
+    if (writes(t) && save_best(t->out.path, &t->params, p->step, err) < 0)
+        return sft_fail_series(t);
+    return 0;
 }
 
 // The ranks' counters run from the start of the process, so they are subtracted before a step (sign
@@ -373,7 +386,8 @@ static int one_step(struct sft *t, struct err *err)
     methods_progress(&t->methods, (double)step / (double)plan->steps);
     count_moved(t, -1);
     if (sft_gradients(t, &rows, err) < 0) return -1;
-    if (!isfinite(state->loss))
+    t->in_step = !isfinite(state->loss);
+    if (t->in_step)
         return err_set(err,
                        "the loss of step %lld is not finite: lower train.lr, or check the weights "
                        "for damage",
@@ -555,17 +569,20 @@ int sft_job(struct job *j, struct sft_series *series, struct err *err)
     if (sft_options_read(&t.options, j->argc, j->argv, err) < 0) return -1;
     // Only rank 0 opens the folder, and tells the others whether the run is finished.
     if (!writes(&t)) t.out.path = xstrdup(t.options.out);
-    if (writes(&t) &&
-        run_folder_open(&t.out, t.options.out, t.options.resume || j->resumed, err) < 0)
-        return -1;
-    ranks_share(j->ranks, &t.out.done, sizeof t.out.done, 0);
-    int status = t.out.done ? check_finished(&t, err) : train(&t, err);
+    int status = writes(&t)
+                     ? run_folder_open(&t.out, t.options.out, t.options.resume || j->resumed, err)
+                     : 0;
+    status = agree(&t, status, err);
+    if (status == 0) ranks_share(j->ranks, &t.out.done, sizeof t.out.done, 0);
+    if (status == 0) status = t.out.done ? check_finished(&t, err) : train(&t, err);
     if (status == 0 && t.out.done && writes(&t)) {
         job_log(j, "'%s' holds the finished result: nothing left to do", t.out.path);
         // The run may have been killed after it wrote its record and before it tidied up. Its own
         // train.keep applies.
         tidy(&t, t.out.keep);
     }
+    // Ranks that wait for this one cannot begin the next run.
+    if (status < 0 && ranks_count(j->ranks) > 1 && !t.in_step) sft_fail_series(&t);
     sft_release(&t);
     sft_data_close(&t);
     run_folder_close(&t.out);

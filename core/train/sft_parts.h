@@ -69,7 +69,8 @@ struct sft_sets {
 struct sft_series {
     char pictures[HASH_HEX]; // hash of the data's pictures, the same in each run; "": unknown yet
     int64_t seed;            // of each run's split into training and validation
-    bool broken;             // out: the run failed for a reason that would also fail the next one
+    bool broken;             // out: the run failed for a reason that would also fail the next one,
+                             // or left other ranks waiting
 };
 
 // Buffers of the sums over ranks and micro-batches: allocated at their first use, for the whole
@@ -121,6 +122,7 @@ struct sft {
     const struct backend *where; // the device of the run or forecast
     struct sft_options options;
     struct sft_series *series; // NULL: a single run
+    bool in_step; // the error that ends the run is the same on all ranks, and none waits
     struct run_folder out;
     struct sft_set train, validation; // validation.count 0: none
     bool validation_file;             // validation.data is a separate file

@@ -214,6 +214,7 @@ int sft_validate(struct sft *t, double *loss, struct err *err)
         if (isfinite(losses[i].loss)) *loss += 1 / (double)finite * losses[i].loss;
     free(losses);
     if (status < 0) return err_in(err, "validation");
+    t->in_step = !finite;
     if (!finite)
         return err_set(err, "validation: no held-out sample has a finite loss: lower train.lr, or "
                             "check the weights for damage");

@@ -75,6 +75,7 @@ static int evaluate(struct sft *t, struct evaluate_request request, struct evalu
     request.cancel = &j->cancel;
     request.ranks = j->ranks;
     const int status = evaluate_run(&request, e, err);
+    t->in_step = status < 0; // all ranks have all scores
     if (status < 0 || !e->cancelled) return status;
     t->graph.cancelled = true;
     return err_set(err, "cancelled");
@@ -127,11 +128,13 @@ int sft_score(struct sft *t, double *score, double *of_set, struct err *err)
                                               .metric = any ? NULL : t->plan.metric };
     int status = evaluate(t, request, &e, err);
     const struct evaluation_total *total = evaluation_of(&e, t->plan.metric);
-    if (status == 0 && total)
+    if (status == 0 && total) {
         *score = total->tally.scores.mean;
-    else if (status == 0)
+    } else if (status == 0) {
+        t->in_step = true;
         status = err_set(err, "no held-out sample could be scored by %s%s%s", t->plan.metric->name,
                          e.why ? ": " : "", e.why ? e.why : "");
+    }
     evaluation_release(&e);
     settings_free(settings);
     return status < 0 ? err_in(err, "validation") : 0;

@@ -420,6 +420,7 @@ static int train(struct grid *g, size_t cell, struct err *err)
     free(folder);
     if (status == JOB_STOPPED) return status;
     if (s->series.broken) return err_in(err, "%s %s", s->key, v->text);
+    g->in_step = true; // else sft_job would have broken the series
     if (status < 0) v->score.value = NAN;
     char *text = score_text(&v->score, status < 0 ? err->text : NULL);
     job_log(g->job, "%s %s: %s", s->key, v->text, text);

@@ -34,6 +34,12 @@ done
 
 # A sweep ends even if training with a value fails; a number of ranks that does not form groups is refused.
 run 2 "${sweep[@]}" "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad" || fail "$(tail -1 "$work/out")"
+# If a value fails on rank 0 alone, the other rank of its group does not wait: both continue with the next value.
+sed -i 's/"state":\([[:space:]]*\)"done"/"state":\1"running"/' "$work/sweep-bad/training.json"
+rm -r "$work/sweep-bad/1e-3" "$work/sweep-bad/best" && touch "$work/sweep-bad/1e-3"
+good 2 "${sweep[@]}" '/set sweep.ranks 2' "/sweep train.lr 1e-3,10 $work/data.jsonl $work/sweep-bad --resume"
+same "the error of rank 0 alone" "$(jq -r '.best, (.results[] | select(.failed) | .value, .failed)' "$work/sweep-bad/training.json" | paste -sd' ')" \
+    "10 0.001 rank 0: '$work/sweep-bad/1e-3' is not a folder"
 lines "/set job.ranks 3" '/set train.validation 0.2' "/load $llava" '/set sweep.ranks 2' \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none" '/set sweep.ranks 1' \
     "/sweep train.lr 1e-3,1e-4 $work/data.jsonl $work/none"
