@@ -385,7 +385,7 @@ static int write_tensors(const char *path, const struct backend *backend,
                                    outputs[i].shape);
     for (size_t i = 0; i < count && status == 0; i++) {
         const struct output *o = &outputs[i];
-        status = o->weight && decoder_alternates(c, o->weight)
+        status = c && o->weight && decoder_alternates(c, o->weight)
                      ? put_reordered(file, backend, c, o, err)
                      : put_numbers(file, backend, o->tensor, o->type, err);
     }
