@@ -13,11 +13,12 @@ static int ink_on(int paper)
 // --- eight colours -------------------------------------------------------------------------------
 
 // Replaces grey ink with the terminal's default, grey paper with reverse video, and other colours
-// with their hue; on coloured paper, ink is black or white. Black paper stays black, because
-// reverse video would invert all text of a black theme.
-static void look_in_eight(const struct look *look, struct pen *pen)
+// with those of the theme `terminal`, or with their hue; on coloured paper, ink is black or white.
+// Black paper stays black, because reverse video would invert all text of a black theme.
+static void look_in_eight(const struct look *look, const struct look *named, struct pen *pen)
 {
-    const int hue = look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));
+    const bool own = look->paper < 0 && named->ink >= 0;
+    const int hue = own ? named->ink : look->ink < 0 ? -1 : colour_hue(colour_of(look->ink));
     pen->ink = hue;
     if (look->paper >= 0 && !colour_of(look->paper)) { // black
         pen->paper = BLACK;
@@ -58,9 +59,11 @@ struct pen pen_of(const struct theme *theme, const struct cell *cell, int colour
         return pen;
     }
     if (colours < 16) {
-        look_in_eight(look, &pen);
+        look_in_eight(look, theme_look(theme_find("terminal"), cell->style), &pen);
     } else {
-        pen.ink = number_of(look->ink, colours, exact);
+        const bool few = colours < PALETTE && look->ink >= 8 && look->paper < 0;
+        pen.ink = few ? colour_readable(colour_of(look->ink), theme)
+                      : number_of(look->ink, colours, exact);
         pen.paper = number_of(look->paper, colours, exact);
         if (pen.paper > 0 && colours < PALETTE) pen.ink = ink_on(pen.paper);
     }

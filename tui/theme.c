@@ -2,16 +2,21 @@
 #include "tui/theme.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-// The columns of the table. `any` is readable on black and on white: its inks have a contrast of at
-// least 3.7 on both. The others have at least 4.5 where they are meant for, except frames and the
-// curves of earlier runs. `terminal` uses the terminal's own colours 0 to 7, whose contrast depends
-// on its scheme; `contrast` sets its own background, in colours that no scheme changes.
-static const struct theme themes[] = {
-    { "default" }, { "dark" }, { "light" }, { "terminal" }, { "contrast" }
-};
+// The columns of the table. The inks of `default` are readable on black and on white: few colours
+// of the palette have a contrast of at least 4.5 with both. `dark` and `light` have it with one of
+// them. Frames and the curves of earlier runs have at least 3. `terminal` uses the terminal's own
+// colours 0 to 7, whose contrast depends on its scheme; `contrast` sets its own background, in
+// colours that no scheme changes.
+enum { ON_BLACK = 0xefcc, ON_WHITE = 0x1033, ON_BOTH = ON_BLACK & ON_WHITE, ALL = 0xffff };
+static const struct theme themes[] = { { "default", ON_BOTH },
+                                       { "dark", ON_BLACK },
+                                       { "light", ON_WHITE },
+                                       { "terminal", ALL },
+                                       { "contrast", ALL } };
 enum { ANY_BACKGROUND, DARK, LIGHT };
 
 enum { NONE = COLOUR_DEFAULT, BOLD = LOOK_BOLD, ITALIC = LOOK_ITALIC, FAINT = LOOK_DIM };
@@ -23,17 +28,17 @@ static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = 
                      { NONE, NONE, 0 },
                      { NONE, NONE, 0 },
                      { 231, 16, 0 } },
-    [STYLE_DIM] = { { 244, NONE, 0 },
+    [STYLE_DIM] = { { 243, NONE, 0 },
                     { 247, NONE, 0 },
                     { 243, NONE, 0 },
                     { NONE, NONE, FAINT },
                     { 231, 16, 0 } },
-    [STYLE_TITLE] = { { 32, NONE, BOLD },
+    [STYLE_TITLE] = { { 63, NONE, BOLD },
                       { 75, NONE, BOLD },
                       { 25, NONE, BOLD },
                       { 6, NONE, BOLD },
                       { 51, 16, BOLD } },
-    [STYLE_USER] = { { 32, NONE, BOLD },
+    [STYLE_USER] = { { 63, NONE, BOLD },
                      { 75, NONE, BOLD },
                      { 25, NONE, BOLD },
                      { 6, NONE, BOLD },
@@ -43,7 +48,7 @@ static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = 
                        { NONE, NONE, 0 },
                        { NONE, NONE, 0 },
                        { 231, 16, 0 } },
-    [STYLE_CODE] = { { 130, NONE, 0 },
+    [STYLE_CODE] = { { 131, NONE, 0 },
                      { 215, NONE, 0 },
                      { 94, NONE, 0 },
                      { 3, NONE, 0 },
@@ -58,22 +63,22 @@ static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = 
                          { NONE, NONE, ITALIC },
                          { NONE, NONE, ITALIC },
                          { 231, 16, ITALIC } },
-    [STYLE_NOTICE] = { { 244, NONE, 0 },
+    [STYLE_NOTICE] = { { 243, NONE, 0 },
                        { 247, NONE, 0 },
                        { 243, NONE, 0 },
                        { NONE, NONE, FAINT },
                        { 231, 16, 0 } },
-    [STYLE_ERROR] = { { 196, NONE, BOLD },
+    [STYLE_ERROR] = { { 163, NONE, BOLD },
                       { 203, NONE, BOLD },
                       { 160, NONE, BOLD },
                       { 1, NONE, BOLD },
                       { 231, 160, BOLD } },
-    [STYLE_BORDER] = { { 240, NONE, 0 },
-                       { 240, NONE, 0 },
-                       { 250, NONE, 0 },
+    [STYLE_BORDER] = { { 241, NONE, 0 },
+                       { 242, NONE, 0 },
+                       { 246, NONE, 0 },
                        { NONE, NONE, FAINT },
                        { 231, 16, 0 } },
-    [STYLE_FOCUS] = { { 32, NONE, BOLD },
+    [STYLE_FOCUS] = { { 63, NONE, BOLD },
                       { 75, NONE, BOLD },
                       { 25, NONE, BOLD },
                       { 6, NONE, BOLD },
@@ -93,12 +98,12 @@ static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = 
                          { NONE, NONE, REVERSE },
                          { NONE, NONE, REVERSE },
                          { 16, 226, BOLD } },
-    [STYLE_CHANGED] = { { 130, NONE, BOLD },
+    [STYLE_CHANGED] = { { 131, NONE, BOLD },
                         { 215, NONE, BOLD },
                         { 130, NONE, BOLD },
                         { 3, NONE, BOLD },
                         { 226, 16, BOLD } },
-    [STYLE_STALE] = { { 166, NONE, 0 },
+    [STYLE_STALE] = { { 131, NONE, 0 },
                       { 209, NONE, 0 },
                       { 130, NONE, 0 },
                       { 3, NONE, 0 },
@@ -108,42 +113,42 @@ static const struct look looks[STYLE_COUNT][sizeof themes / sizeof themes[0]] = 
                       { 16, 220, 0 },
                       { 0, 3, 0 },
                       { 16, 51, BOLD } },
-    [STYLE_KEY] = { { 130, NONE, BOLD },
+    [STYLE_KEY] = { { 131, NONE, BOLD },
                     { 215, NONE, BOLD },
                     { 130, NONE, BOLD },
                     { 3, NONE, BOLD },
                     { 226, 16, BOLD } },
-    [STYLE_PROMPT] = { { 28, NONE, BOLD },
+    [STYLE_PROMPT] = { { 29, NONE, BOLD },
                        { 114, NONE, BOLD },
                        { 28, NONE, BOLD },
                        { 2, NONE, BOLD },
                        { 46, 16, BOLD } },
-    [STYLE_CURVE1] = { { 32, NONE, 0 },
+    [STYLE_CURVE1] = { { 63, NONE, 0 },
                        { 75, NONE, 0 },
                        { 25, NONE, 0 },
                        { 6, NONE, 0 },
                        { 51, 16, BOLD } },
-    [STYLE_CURVE2] = { { 166, NONE, 0 },
+    [STYLE_CURVE2] = { { 131, NONE, 0 },
                        { 209, NONE, 0 },
                        { 130, NONE, 0 },
                        { 3, NONE, 0 },
                        { 226, 16, BOLD } },
-    [STYLE_CURVE3] = { { 28, NONE, 0 },
+    [STYLE_CURVE3] = { { 29, NONE, 0 },
                        { 114, NONE, 0 },
                        { 28, NONE, 0 },
                        { 2, NONE, 0 },
                        { 46, 16, BOLD } },
-    [STYLE_CURVE4] = { { 133, NONE, 0 },
+    [STYLE_CURVE4] = { { 163, NONE, 0 },
                        { 176, NONE, 0 },
                        { 90, NONE, 0 },
                        { 5, NONE, 0 },
                        { 201, 16, BOLD } },
-    [STYLE_GHOST] = { { 240, NONE, 0 },
-                      { 240, NONE, 0 },
-                      { 250, NONE, 0 },
+    [STYLE_GHOST] = { { 241, NONE, 0 },
+                      { 242, NONE, 0 },
+                      { 246, NONE, 0 },
                       { NONE, NONE, FAINT },
                       { 250, 16, 0 } },
-    [STYLE_BAR] = { { 28, NONE, 0 },
+    [STYLE_BAR] = { { 29, NONE, 0 },
                     { 71, NONE, 0 },
                     { 28, NONE, 0 },
                     { 2, NONE, 0 },
@@ -253,6 +258,18 @@ int colour_nearest(uint32_t rgb, int colours)
     int best = 0;
     for (int i = 1; i < colours && i < 16; i++)
         if (distance(rgb, palette(i)) < distance(rgb, palette(best))) best = i;
+    return best;
+}
+
+int colour_readable(uint32_t rgb, const struct theme *theme)
+{
+    int best = COLOUR_DEFAULT;
+    const bool grey = colour_hue(rgb) < 0;
+    for (int i = 0; i < 16; i++) {
+        const uint32_t ink = palette(i);
+        if (!(theme->inks >> i & 1) || (grey && colour_hue(ink) >= 0)) continue;
+        if (best < 0 || distance(rgb, ink) < distance(rgb, palette(best))) best = i;
+    }
     return best;
 }
 

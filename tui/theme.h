@@ -50,6 +50,7 @@ struct look {
 
 struct theme {
     const char *name;
+    uint16_t inks; // bits: which of the first 16 colours are readable on its background
 };
 
 extern const char *const theme_names[];           // NULL at the end
@@ -62,6 +63,8 @@ const struct look *theme_look(const struct theme *theme, enum style style);
 uint32_t colour_of(int index); // 0xRRGGBB of one of the 256 colours
 // Returns the nearest of 256 colours (cube and greys only), of the first 16, or of the first 8.
 int colour_nearest(uint32_t rgb, int colours);
+// Returns the nearest of theme->inks that is grey if `rgb` is; COLOUR_DEFAULT: none is.
+int colour_readable(uint32_t rgb, const struct theme *theme);
 uint32_t colour_cube(uint32_t rgb); // the nearest colour of the cube, never of the greys: 0xRRGGBB
 int colour_hue(uint32_t rgb);       // one of the first eight, 1..6 by hue; -1: grey
 // Returns one of the first eight colours for a share of a map's range: -1 (none), blue, cyan,

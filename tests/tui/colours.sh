@@ -100,7 +100,7 @@ def asked(has, **env):
     t.wait_text("12 tokens")
     t.settle()
     return t
-for has, code in (256, r"38;5;32m"), (1 << 24, r"38;2;\d+;\d+;\d+m"):
+for has, code in (256, r"38;5;63m"), (1 << 24, r"38;2;\d+;\d+;\d+m"):
     t = asked(has)
     save(t, "colours-asked-%d" % has)
     check("\u2580" in t.text() and re.search(code, t.all), "%d colours, asked: half blocks in its colours" % has)
@@ -116,7 +116,7 @@ for piece in "\x1b]4;25", "5;rgb:ee", "ee/eeee/eeee\x07", "\x1bP1$r48", ":2:1:2:
     time.sleep(0.1)
 t.type("cd")
 t.wait_text("vlmsh> abcd *$")
-check(re.search(r"38;5;32m", t.all), "the colours of a late answer")
+check(re.search(r"38;5;63m", t.all), "the colours of a late answer")
 t.type("\x05\x15\x1b[21~")
 check(t.wait() == 0, "ends with status 0")
 

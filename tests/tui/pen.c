@@ -42,13 +42,12 @@ static void test_readable(void **state)
     static const int colours[] = { 8, 16, 88, 256 };
     for (int i = 0; theme_names[i]; i++) {
         const struct theme *theme = theme_find(theme_names[i]);
-        const double least = !strcmp(theme_names[i], "contrast") ? 4.5 : 4;
         for (int k = 0; k < 4; k++)
             for (int style = 0; style < STYLE_COUNT; style++) {
                 const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
                 const struct pen pen = pen_of(theme, &cell, colours[k], false);
                 if (pen.ink < 0 || pen.paper < 0) continue;
-                if (pen_contrast(pen) < least)
+                if (pen_contrast(pen) < 4.5)
                     fail_msg("%s, style %d, %d colours: %d on %d: %.1f", theme->name, style,
                              colours[k], pen.ink, pen.paper, pen_contrast(pen));
             }
@@ -56,31 +55,49 @@ static void test_readable(void **state)
 }
 
 // Checks the contrast of styles without a paper of their own; frames (STYLE_BORDER) and curves of
-// earlier runs (STYLE_GHOST) may be fainter.
-static void check_background(const char *name, uint32_t paper, double least)
+// earlier runs (STYLE_GHOST), which are no text, may be fainter.
+static void check_background(const char *name, uint32_t paper, int colours)
 {
     const struct theme *theme = theme_find(name);
     for (int style = 0; style < STYLE_COUNT; style++) {
         const struct cell cell = { .code = 'x', .style = (uint8_t)style, .width = 1 };
-        const struct pen pen = pen_of(theme, &cell, 256, false);
-        if (style == STYLE_BORDER || style == STYLE_GHOST) continue;
+        const struct pen pen = pen_of(theme, &cell, colours, false);
+        const double least = style == STYLE_BORDER || style == STYLE_GHOST ? 3 : 4.5;
         if (pen.paper >= 0 || pen.ink < 0) {
             assert_true(pen.paper < 0 || pen.ink >= 0);
             continue;
         }
         if (contrast(colour_of(pen.ink), paper) < least)
-            fail_msg("%s, style %d: %d on %06x: %.2f", theme->name, style, pen.ink, paper,
-                     contrast(colour_of(pen.ink), paper));
+            fail_msg("%s, style %d, %d colours: %d on %06x: %.2f", theme->name, style, colours,
+                     pen.ink, paper, contrast(colour_of(pen.ink), paper));
     }
 }
 
 static void test_background(void **state)
 {
-    check_background("default", 0xffffff, 3.7);
-    check_background("default", 0, 3.7);
-    check_background("light", 0xffffff, 4.5);
-    check_background("dark", 0, 4.5);
-    check_background("dark", 0x1e1e1e, 4.5);
+    static const int colours[] = { 16, 88, 256 };
+    for (int k = 0; k < 3; k++) {
+        check_background("default", 0xffffff, colours[k]);
+        check_background("default", 0, colours[k]);
+        check_background("light", 0xffffff, colours[k]);
+        check_background("dark", 0, colours[k]);
+    }
+    check_background("dark", 0x1e1e1e, 256);
+}
+
+// With 16 colours, hues remain where a readable one exists.
+static void test_sixteen(void **state)
+{
+    const struct cell error = { .style = STYLE_ERROR }, title = { .style = STYLE_TITLE },
+                      dim = { .style = STYLE_DIM };
+    const struct theme *light = theme_find("light"), *dark = theme_find("dark");
+    assert_int_equal(pen_of(light, &error, 16, false).ink, 1);
+    assert_int_equal(pen_of(light, &title, 16, false).ink, 4);
+    assert_int_equal(pen_of(light, &dim, 16, false).ink, 0);
+    assert_int_equal(pen_of(dark, &error, 16, false).ink, 9);
+    assert_int_equal(pen_of(dark, &title, 16, false).ink, 6);
+    assert_int_equal(pen_of(dark, &dim, 16, false).ink, 8);
+    assert_int_equal(pen_of(theme_find("default"), &title, 16, false).ink, COLOUR_DEFAULT);
 }
 
 // Every style of `contrast` has its own ink and paper, outside the colours that schemes change.
@@ -147,7 +164,7 @@ int main(void)
         cmocka_unit_test(test_readable), cmocka_unit_test(test_background),
         cmocka_unit_test(test_contrast), cmocka_unit_test(test_follows_background),
         cmocka_unit_test(test_eight),    cmocka_unit_test(test_none),
-        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_own),      cmocka_unit_test(test_sixteen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
