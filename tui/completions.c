@@ -19,10 +19,21 @@ static bool is_option(const struct option_row *row)
     return row->name[0] == '-' && !row->former;
 }
 
-// True if the option's value is a file or a model.
+static bool takes_model(const struct option_row *row)
+{
+    return row->argument && !strcmp(row->argument, "MODEL");
+}
+
 static bool takes_file(const struct option_row *row)
 {
-    return row->argument && (!strcmp(row->argument, "FILE") || !strcmp(row->argument, "MODEL"));
+    return row->argument && !strcmp(row->argument, "FILE");
+}
+
+// True if the subcommand has code of its own, and so options of its own (`run` has those of MODEL),
+// and one of its words is a model.
+static bool opens_model(const struct subcommand *c)
+{
+    return !c->run || strstr(c->usage, "MODEL");
 }
 
 // Appends the words of a choice without their variable parts: "cpu cuda" for "cpu|cuda[:N[,N...]]".
@@ -97,7 +108,7 @@ static void write_bash(struct buf *b, const struct option_row *rows)
         if (choices.length)
             buf_printf(b, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n",
                        row->name, choices.data);
-        else if (strcmp(row->name, "-m") != 0)
+        else if (!takes_model(row))
             buf_printf(to, "%s%s", to->length ? "|" : "", row->name);
         buf_release(&choices);
     }
@@ -114,10 +125,12 @@ static void write_bash(struct buf *b, const struct option_row *rows)
             buf_puts(&own, " ");
             put_topics(&own);
         }
+        const char *when = strcmp(c->name, "help") ? "[[ $cur == -* ]] && " : "";
         buf_printf(b,
-                   "    %s) [[ $cur == -* || $sub == help ]] && "
-                   "COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n",
-                   c->name, own.data ? own.data : "");
+                   opens_model(c)
+                       ? "    %s) %s{ COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return; } ;;\n"
+                       : "    %s) %sCOMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n",
+                   c->name, when, own.data ? own.data : "");
         buf_release(&own);
     }
     // Names of models and files may have spaces, and `compgen -W` would expand "$(...)" in them.
@@ -146,7 +159,11 @@ static void write_zsh(struct buf *b, const struct option_row *rows)
     const struct subcommand *c;
     buf_puts(b, "#compdef vlmsh\n# completions of vlmsh for zsh: vlmsh help --completion zsh\n");
     buf_puts(b, models);
-    buf_puts(b, "_vlmsh_first() {\n"
+    buf_puts(b, "_vlmsh_model() {\n"
+                "    compadd -- $(_vlmsh_models)\n"
+                "    _files\n"
+                "}\n"
+                "_vlmsh_first() {\n"
                 "    local -a words\n"
                 "    words=(");
     for (int i = 0; (c = subcommand_at(i)); i++) {
@@ -156,8 +173,7 @@ static void write_zsh(struct buf *b, const struct option_row *rows)
     }
     buf_puts(b, ")\n"
                 "    _describe subcommand words\n"
-                "    compadd -- $(_vlmsh_models)\n"
-                "    _files\n"
+                "    _vlmsh_model\n"
                 "}\n"
                 "_vlmsh_rest() {\n"
                 "    case $words[1] in\n");
@@ -170,10 +186,12 @@ static void write_zsh(struct buf *b, const struct option_row *rows)
             put_topics(&own);
         }
         buf_printf(b, "    %s) compadd -- %s; %s ;;\n", c->name, own.data ? own.data : "",
-                   strcmp(c->name, "help") ? "_files" : "");
+                   opens_model(c)            ? "_vlmsh_model"
+                   : strcmp(c->name, "help") ? "_files"
+                                             : "");
         buf_release(&own);
     }
-    buf_puts(b, "    *) compadd -- $(_vlmsh_models); _files ;;\n"
+    buf_puts(b, "    *) _vlmsh_model ;;\n"
                 "    esac\n"
                 "}\n"
                 "_arguments");
@@ -187,8 +205,9 @@ static void write_zsh(struct buf *b, const struct option_row *rows)
         if (choices.length)
             buf_printf(b, ":value:(%s)", choices.data);
         else if (row->argument)
-            buf_printf(b, ":%s:%s", takes_file(row) ? "file" : "value",
-                       takes_file(row) ? "_files" : "");
+            buf_puts(b, takes_model(row)  ? ":model:_vlmsh_model"
+                        : takes_file(row) ? ":file:_files"
+                                          : ":value:");
         buf_puts(b, "'");
         buf_release(&choices);
     }
@@ -208,7 +227,10 @@ static void write_fish(struct buf *b, const struct option_row *rows)
                 "        string replace -r '.*/models--' '' -- $d | string replace -- -- /\n"
                 "    end\n"
                 "end\n"
-                "complete -c vlmsh -n __fish_use_subcommand -a '(__vlmsh_models)' -d model\n");
+                "complete -c vlmsh -n 'not __fish_seen_subcommand_from");
+    for (int i = 0; (c = subcommand_at(i)); i++)
+        if (!opens_model(c)) buf_printf(b, " %s", c->name);
+    buf_puts(b, "' -a '(__vlmsh_models)' -d model\n");
     for (const struct option_row *row = rows; row->name; row++) {
         if (!is_option(row)) continue;
         struct buf choices = { 0 };
@@ -218,7 +240,9 @@ static void write_fish(struct buf *b, const struct option_row *rows)
         if (choices.length)
             buf_printf(b, " -x -a '%s'", choices.data);
         else if (row->argument)
-            buf_puts(b, takes_file(row) ? " -r -F" : " -x");
+            buf_puts(b, takes_model(row)  ? " -r -F -a '(__vlmsh_models)'"
+                        : takes_file(row) ? " -r -F"
+                                          : " -x");
         buf_puts(b, " -d '");
         put_help(b, row->help, also);
         buf_puts(b, "'\n");

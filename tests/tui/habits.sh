@@ -102,6 +102,7 @@ for shell in bash zsh fish; do
         grep -qe "$word" -e "${word#--}" "$work/completion.$shell" || fail "$shell: $word is missing"
     done
     if command -v $shell >/dev/null; then $shell -n "$work/completion.$shell" || fail "$shell refuses its completions"; fi
+    [ $shell = bash ] || grep -q -e '-m\[.*_vlmsh_model' -e '-s m .*__vlmsh_models' "$work/completion.$shell" || fail "$shell: no names of models after -m"
 done
 run 2 '' help --completion csh
 . "$work/completion.bash"
@@ -119,6 +120,8 @@ same "completed subcommand" "$(completed che)" checkup
 same "options of a subcommand" "$(completed checkup demo/model --qu)" --quick
 same "completed topics of help" "$(completed help sample.top_)" "sample.top_k sample.top_p"
 same "completed model of the hub cache" "$(completed run org/n)" org/name
+same "completed model after checkup" "$(completed checkup org/n)" org/name
+same "completed model after -m" "$(completed -m org/n)" org/name
 same "a name that is not a command" "$(cd "$work" && completed run 'org/$' && ls ran 2>&1)" $'org/$(touch ran)\nls: cannot access \'ran\': No such file or directory'
 COMP_WORDS=(vlmsh "$work/my") COMP_CWORD=1
 _vlmsh
