@@ -59,6 +59,8 @@ talk() {
 }
 
 start 120 36 COLORTERM=truecolor
+keys M-t # tints the answers
+wait_for 'screen.tint picture'
 talk
 keys F3 Home
 wait_for 'token 0'

@@ -77,6 +77,7 @@ def capture(lines):
     texts = ["".join(c for c, _, _ in line) for line in screen]
     volatile = [bool(re.match(" (llava-1.5|llama-3.2|model) cpu ", t)) for t in texts]
     texts = [re.sub(r" *\d+/\d+(?= +│)", " #/#", t) for t in texts] # how many items a list has
+    texts = [re.sub(r"\d+ MB", lambda m: "#" * len(m.group()), t) for t in texts] # of processes
     # Times of a comparison.
     texts = [re.sub(r"(?<= decode s)[^│]*", lambda m: "#" * len(m.group()), t) for t in texts]
     # Sums of floats with all their digits.

@@ -142,6 +142,27 @@ keys C-p
 keys -l 'norm.al'
 wait_for 'norm.align = off'
 compare palette-120x40-colour
+# Jobs: columns, last values, curves of training and validation, a marked job beside the selected one.
+shell_at 120 40 screen-256color
+"$VLMSH" --db "$work/jobs.db" -c '/get sample.seed' >/dev/null 2>&1
+mkfifo "$work/end"
+python3 tests/tui/job_rows.py "$work/jobs.db" <"$work/end" >"$work/ready" &
+exec 9>"$work/end"
+until grep -q ready "$work/ready" 2>/dev/null; do sleep 0.1; done
+for size in '80 24' '120 40'; do
+    shell_at $size screen-256color
+    line "'$VLMSH' --db '$work/jobs.db' $model"
+    wait_for 'F1 keys'
+    line /clear
+    wait_for 'the conversation was cleared'
+    keys F6
+    wait_for '5  eval   *running'
+    keys Down Down Space Up
+    wait_for '\*3  train  *paused'
+    wait_for 'job 4: loss  validation_loss  job 3'
+    compare "jobs-${size/ /x}-colour"
+done
+exec 9>&-
 fresh 80 24
 line '/open start'
 wait_for 'how to begin'
