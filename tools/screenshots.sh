@@ -32,11 +32,14 @@ picture() { sleep 0.5; rm -f "$folder/$1.png"; tmux capture-pane -e -p | "$shot"
 # Makes a world for the pictures, and a short name for the model.
 cd "$work"
 ln -s "$model" demo
+mkdir -p "$XDG_CONFIG_HOME/vlmsh"
+echo '/set screen.theme dark' >"$XDG_CONFIG_HOME/vlmsh/config" # tmux does not report the background
 "$vlmsh" scenes 40 world --seed 5 >/dev/null 2>&1
 
 start() { # COLUMNS LINES [VAR=VALUE]
     tmux kill-server 2>/dev/null || true
     server=$server+
+    rm -f "$XDG_STATE_HOME/vlmsh/layout" # F7's last choice
     tmux new-session -d -x "$1" -y "$2" "env TERM=screen-256color ${3:-} '$vlmsh' demo"
     wait_for 'Type a question'
 }
