@@ -23,7 +23,7 @@ check "errors of refused lines" '[select(.event=="error").message] | .[]' "canno
 give OUT, the output folder
 '$work' holds other files: choose a new folder
 unknown option '--fast': options are --images, --resume, --ranks, --sbatch, --submit
-cannot read '$work': it is a folder, not a file
+'$work' is a folder: choose a file in it (cut.json, data.jsonl, empty.jsonl)
 cannot create '$work/no/where': there is no folder '$work/no/': create it first
 train.validation: cannot open '$work/none.jsonl': No such file or directory
 'README.md' is neither a JSON list of samples nor JSON lines
