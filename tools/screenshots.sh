@@ -100,7 +100,7 @@ wait_for 'max at token'
 line '/norms'
 wait_for 'norms.attention'
 wait_for 'job 1: loss'
-wait_for '  job 1 [4-9][0-9]%'
+wait_for ' job 1 [4-9][0-9]%'
 keys C-l
 picture maps
 line '/wait' # otherwise the job's message would appear in the next screen
