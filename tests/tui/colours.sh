@@ -33,7 +33,7 @@ def cube(rgb):
 def colours(s): return {cube(ramp(min(max(s + d / 256, 0), 1))) for d in (-1, -0.5, 0, 0.5, 1)}
 
 def start(**env):
-    t = GraphicsTerminal([program], "none", size=(40, 120), env=dict({"COLORTERM": ""}, **env))
+    t = GraphicsTerminal([program], "none", size=(41, 120), env=dict({"COLORTERM": ""}, **env))
     t.wait_text("F1 keys")
     for line in lines: t.type(line + "\r")
     t.wait_text("12 tokens")
@@ -52,7 +52,7 @@ def patch(t, r, c):
 
 t = start()
 save(t, "colours-256")
-status = {cell[1:] for cell in t.cells[38]} # times shift the text
+status = {cell[1:] for cell in t.cells[39]} # times shift the text
 high_ones = low_ones = 0
 for r in range(12):
     for c in range(12):
@@ -94,7 +94,7 @@ check(t.wait() == 0, "ends with status 0")
 # TERM promises eight colours, and the terminal's reply 256 or true colour; the reply may come in pieces, over a
 # slow line, while the user types.
 def asked(has, **env):
-    t = GraphicsTerminal([program], "none", size=(40, 120), colours=has, env=dict({"COLORTERM": "", "TERM": "xterm"}, **env))
+    t = GraphicsTerminal([program], "none", size=(41, 120), colours=has, env=dict({"COLORTERM": "", "TERM": "xterm"}, **env))
     t.wait_text("F1 keys")
     for line in lines: t.type(line + "\r")
     t.wait_text("12 tokens")
@@ -108,7 +108,7 @@ for has, code in (256, r"38;5;63m"), (1 << 24, r"38;2;\d+;\d+;\d+m"):
     check(re.search("^vlmsh> *$", t.text(), re.M), "%d colours, asked: nothing was typed" % has)
     t.type("\x1b[21~")
     check(t.wait() == 0, "ends with status 0")
-t = GraphicsTerminal([program], "none", size=(40, 120), answers=False, env={"COLORTERM": "", "TERM": "xterm"})
+t = GraphicsTerminal([program], "none", size=(41, 120), answers=False, env={"COLORTERM": "", "TERM": "xterm"})
 t.wait_text("F1 keys")
 t.type("ab")
 for piece in "\x1b]4;25", "5;rgb:ee", "ee/eeee/eeee\x07", "\x1bP1$r48", ":2:1:2:3m\x1b", "\\\x1b[?6", "2;c":
@@ -121,14 +121,14 @@ t.type("\x05\x15\x1b[21~")
 check(t.wait() == 0, "ends with status 0")
 
 # Eight colours and sixels: the terminal draws the picture; with NO_COLOR it does not.
-t = GraphicsTerminal([program], "sixel", size=(40, 120), env={"COLORTERM": "", "TERM": "xterm"})
+t = GraphicsTerminal([program], "sixel", size=(41, 120), env={"COLORTERM": "", "TERM": "xterm"})
 t.wait_text("F1 keys")
 t.type(lines[0] + "\r")
 t.wait_for(lambda: t.pictures, "a picture")
 check(any(ink == palette(6) for ch, ink, _ in t.cells[0] if ch == "p"), "eight colours: titles have one")
 t.type("\x1b[21~")
 check(t.wait() == 0, "ends with status 0")
-t = GraphicsTerminal([program], "sixel", size=(40, 120), env={"NO_COLOR": "1", "TERM": "xterm"})
+t = GraphicsTerminal([program], "sixel", size=(41, 120), env={"NO_COLOR": "1", "TERM": "xterm"})
 t.wait_text("F1 keys")
 t.type(lines[0] + "\r")
 t.wait_text("1 picture")
@@ -159,7 +159,7 @@ save(t, "colours-direct")
 # The live map of an answer and the measured one differ by rounding.
 far = max(abs(a - b) for a, b in zip(drawn(t), wanted))
 check(far <= 6, "direct: a colour of the map is %d off that of COLORTERM=truecolor" % far)
-check({cell[1:] for cell in t.cells[38]} == status, "direct: the status line: %s" % t.cells[34])
+check({cell[1:] for cell in t.cells[39]} == status, "direct: the status line: %s" % t.cells[34])
 check("COLORTERM" not in t.text(), "direct: nothing is missing")
 t.type("\x1b[21~")
 check(t.wait() == 0, "ends with status 0")
