@@ -1,5 +1,5 @@
-// commands/calibrate.c -- /calibrate collects statistics of a model for its methods; /calibration
-// loads and shows the resulting files.
+// commands/calibrate.c -- /calibrate collects statistics of a model for its methods, /norms and
+// /lens; /calibration loads and shows the resulting files.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,7 +47,8 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "/calibrate ffn|norms|sinks|phases|lens DATA OUT " SET_SOURCE_USAGE
              " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
-    .help = "Calibrates methods on a data set: FFN redundancy, token norms, sinks, phases, lenses.",
+    .help = "Measures on a data set what methods and probes read: FFN redundancy, token norms, "
+            "sinks, phases, lenses.",
     .details =
         "Runs as a job (/jobs, /wait).\n"
         "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
@@ -161,7 +162,8 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 }
 
 static const struct command_action actions[] = {
-    { "list", NULL, "lists all calibrations used so far", 0, 0, .needs = NEEDS_STORE, .run = list },
+    { "list", NULL, "lists all calibrations loaded so far", 0, 0, .needs = NEEDS_STORE,
+      .run = list },
     { "load", "FILE", "uses this file: sets KIND.calibration to its path", 1, 1, .run = load },
     { "show", "[FILE]", "shows a file's contents; without FILE, the calibrations in use", 0, 1,
       .run = show },

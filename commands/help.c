@@ -30,7 +30,8 @@ static bool list_commands(const struct shell *shell, const char *group)
     return true;
 }
 
-// Lists the commands and settings whose search terms begin with the word. False: none exists.
+// Lists the commands and settings whose search terms begin with the word. Returns false if
+// none matches.
 static bool list_found(const struct shell *shell, const char *word)
 {
     const struct command *c;
@@ -190,8 +191,10 @@ static void topic_sets(const struct shell *shell)
         buf_printf(&b, "%s  %s; files: %s\n", s->name, s->title, s->files);
     sinks_text(shell->sinks, "%s", b.data ? b.data : "");
     buf_release(&b);
-    sinks_text(shell->sinks,
-               "Every set except chair can also be read from the parquet files on Hugging Face.");
+    sinks_text(
+        shell->sinks,
+        "All sets except chair and mvbench can also be read from their parquet files on Hugging "
+        "Face.");
     table_begin(&t, "sets", "set|suite|prompt|tokens|metric|total|source");
     for (const struct eval_set *s = eval_sets; s->name; s++)
         for (const struct set_way *w = s->ways; w->ask; w++)
@@ -223,7 +226,7 @@ static void topic_positions(const struct shell *shell)
     struct table_builder t;
     sinks_text(shell->sinks,
                "Names of positions, for /lens, /knockout, /ablate, /patch and /attribute; "
-               "several are separated by commas "
+               "separate several with commas "
                "(picture,question):");
     table_begin(&t, "positions", "name|positions");
     for (const struct position_name *n = position_names; n->form; n++)
@@ -295,7 +298,7 @@ const struct command command_help = {
     .help = "Lists commands by group, or explains a command, setting, group or topic.",
     .details =
         "With WORD, only the help on that action: /help train plan. A search term lists the\n"
-        "commands and settings that it finds: /help causal.",
+        "commands and settings that match: /help causal.",
     .max = 2,
     .page = true,
     .live = "", // changes nothing

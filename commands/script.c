@@ -1,4 +1,5 @@
-// commands/script.c -- runs a typed line, or the lines of a file up to the first error.
+// commands/script.c -- runs a typed line, or the lines of a file: up to the first error, except for
+// the configuration file.
 #include "commands/script.h"
 
 #include <errno.h>

@@ -1,5 +1,4 @@
-// tui/chips.c -- draws each method with its key as a chip, in as many words as the lines have room
-// for:
+// tui/chips.c -- draws each method with its key as a chip, in the longest form that fits:
 //
 //   Alt-2 CAPA 25% @2 ○ -41% FLOPs, -108 tokens
 //   Alt-2 CAPA ○ -41%
@@ -12,7 +11,7 @@
 #include "core/methods/method.h"
 #include "tui/text.h"
 
-enum words { WORDS_ALL, WORDS_FLOPS, WORDS_SHARE, WORDS_NAME, WORDS_COUNT };
+enum words { WORDS_ALL, WORDS_FLOPS, WORDS_PERCENT, WORDS_NAME, WORDS_COUNT };
 
 static const struct method_state *chip_at(const struct view *v, int *index)
 {
@@ -36,10 +35,11 @@ static void write_change(struct buf *b, const struct method_state *m, enum words
 static void write_chip(struct buf *b, const struct method_state *m, bool on, bool ascii,
                        enum words words)
 {
-    const size_t name = words < WORDS_SHARE ? strlen(m->badge) : strcspn(m->badge, " ");
+    const size_t name = words < WORDS_PERCENT ? strlen(m->badge) : strcspn(m->badge, " ");
     const char *state = ascii ? (on ? "on" : "off") : on ? "●" : "○";
     buf_clear(b);
-    buf_printf(b, "%s %.*s %s", m->method->press, (int)name, m->badge, m->possible ? state : "-");
+    buf_printf(b, "%s %.*s %s", m->method->press, (int)name, m->badge,
+               m->possible ? state : "-"); // -: impossible with this model
     write_change(b, m, words);
 }
 

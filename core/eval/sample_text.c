@@ -1,5 +1,5 @@
-// core/eval/sample_text.c -- the default text of compare_text: prose, numbers, a dialogue, code and
-// a table.
+// core/eval/sample_text.c -- the text that /quantize and /checkup compare models on: prose,
+// numbers, a dialogue, code and a table.
 #include "core/eval/compare_text.h"
 
 const char compare_sample_text[] =

@@ -1,13 +1,13 @@
 // core/eval/score_job.c -- the job `scores`: a plan of rows by evaluation sets (/eval --plan,
 // --sets).
 //
-//   OUT/cells/ROW_SET.scores.jsonl   kept lines of each cell (core/eval/evaluate_job.c)
-//   OUT/scores.csv                   a line for each number (core/eval/score_table.h)
-//   OUT/compare.csv                  the plan's comparisons of rows, if it has any
-//   OUT/table.csv, .md, .tex         the table
+//   OUT/cells/ROW_SET.scores.jsonl   a line for each scored sample of a cell
+//   (core/eval/evaluate_job.c) OUT/scores.csv                   a line for each number
+//   (core/eval/score_table.h) OUT/compare.csv                  the plan's comparisons of rows, if
+//   it has any OUT/table.csv, .md, .tex         the table
 //
-// A new job with the same OUT continues these cells; if something has changed since, it refuses and
-// names the change.
+// A new job with the same OUT continues these cells. A cell whose model, adapter, settings or data
+// have changed since fails and names the change; the other cells run, and the tables leave a gap.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static void no_report(struct evaluate_work *w, const struct evaluated *e)
 {
 }
 
-// Evaluations change their options: each has a copy, which borrows from the plan's.
+// Evaluations change their options: each has a copy, which borrows from the plan's options.
 static struct evaluate_work cell_work(const struct scoring *s, size_t cell)
 {
     struct evaluate_work w = { .report = no_report, .data.file = -1 };
@@ -167,7 +167,7 @@ static int run_cell(struct grid *g, size_t cell, struct err *err)
     return status;
 }
 
-// A failed cell leaves a gap in the table.
+// After a failed cell, the next cell can run unless the job was stopped.
 static bool broken(const struct grid *g)
 {
     return grid_stopped(g);
@@ -204,8 +204,7 @@ static int add_cell(const struct scoring *s, size_t cell, struct score_table *t,
     w.self = &a;
     if (!s->grid.cells[cell].why) status = evaluate_work_read(&w, kept, err);
     if (status == 0 && a.damaged)
-        status =
-            err_set(err, "'%s': a line has no valid number of its sample: delete the file", kept);
+        status = err_set(err, "'%s': a line has no valid sample number: delete the file", kept);
     if (status == 0)
         score_table_add(t, row->name, row->step, s->plan.sets[cell % s->plan.set_count].name,
                         &w.result, a.list, a.count);

@@ -1,5 +1,5 @@
-// core/interventions/faithful.c -- /faithful: scores the maps of every kind of attribution, raw and
-// corrected for sinks,
+// core/interventions/faithful.c -- /faithful: scores the maps of the chosen kinds of attribution,
+// raw and, with --others, corrected for sinks,
 //   - against the location of an object: pointing game, soft Dice, AUC
 //   (core/interventions/faithful.h)
 //   - by deletion and insertion (Petsiuk, Das and Saenko 2018, arXiv 1806.07421): in descending
@@ -9,9 +9,9 @@
 //     of the map with that of a model whose last layers have shuffled weights. A map that hardly
 //     changes when all layers are shuffled does not depend on what the model has learned, and is
 //     rejected.
-// Two controls bound the scores: a random map, and the object itself. Other pictures then replace
-// each region: this tells which region the answers depend on (core/interventions/causes.h), and
-// whether the maps show it.
+// There are two controls: a random map, and the object itself. With --others or --objects, other
+// pictures then replace each region: this tells which region the answers depend on
+// (core/interventions/causes.h), and whether the maps show it.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ enum {
 
 // A map is rejected if its rank correlation with the map of a model whose layers are all shuffled
 // exceeds this.
-static const double survives = 0.5;
+static const double rejected_above = 0.5;
 
 // Scores of a map.
 struct scored {
@@ -91,7 +91,7 @@ static int find_mask(struct faithful *s, int picture, struct err *err)
         if (s->mask[i] > 0) return 0;
     return err_set(err,
                    "the object covers no visual token of picture %d, which has %lld x %lld pixels: "
-                   "give its location in them",
+                   "give its location in pixels",
                    picture, (long long)s->env->pictures[picture].image.width,
                    (long long)s->env->pictures[picture].image.height);
 }
@@ -111,9 +111,9 @@ static void *faithful_start(const struct probe_env *env, struct err *err)
     int status = attributing_open(&s->w, err);
     if (status == 0) status = attribution_choose(o->by, s->w.chosen, err);
     if (status == 0 && !o->box && !o->mask)
-        status =
-            err_set(err, "/faithful needs the location of the object in question: --box "
-                         "LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE");
+        status = err_set(
+            err, "/faithful needs the location of the object that the question asks about: --box "
+                 "LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE");
     if (status == 0 && !count)
         status = err_set(err, "the prompt does not show picture %d", picture);
     if (status == 0 && find_mask(s, picture, err) == 0) return s;
@@ -362,13 +362,13 @@ static void note_rejected(struct results *r, const double *kept)
 {
     struct buf names = { 0 };
     for (int k = 0; k < ATTRIBUTION_COUNT; k++)
-        if (kept[k] > survives)
+        if (kept[k] > rejected_above)
             buf_printf(&names, "%s%s", names.length ? ", " : "", attribution_kinds[k].name);
     if (names.length)
         results_note(r,
                      "rejected: %s (shuffling the weights of all layers hardly changes the map: "
                      "rank correlation above %g)",
-                     names.data, survives);
+                     names.data, rejected_above);
     buf_release(&names);
 }
 

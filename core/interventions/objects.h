@@ -14,9 +14,9 @@ struct object_name {
     size_t length;
 };
 
-// Finds the first name at or after *at, ignoring case, as a word or its plural, and advances *at
-// past it. If several names match at one position, the longest wins. `more`: further names,
-// separated by commas. Returns false if no name is left.
+// Finds the first name at or after *at, ignoring case, as a word or its plural (-s, -es), and
+// advances *at past it. If several names match at one position, the longest wins. `more`: further
+// names, separated by commas, or "". Returns false if no name is left.
 bool objects_next(const char **at, const char *more, struct object_name *o);
 
 #endif

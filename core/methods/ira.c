@@ -9,9 +9,10 @@
 // difference equals delta, but its gradient also reaches v. Eq. 10 prints delta alone; ira.prior
 // local-printed uses the gradient of Eq. 10.
 //
-// g [S,Hkv] weights each token by the attention of the text in the same pass (Eqs. 12-14); no
-// gradient flows through it. Several samples in one sequence are processed one by one. A new head
-// has delta 0, so without noise it changes nothing.
+// The gate g [S,Hkv] scales each token's noise and penalty: the entropy of the text's attention to
+// the token in the same pass, times one minus its mean (Eqs. 12-14). No gradient flows through it.
+// Several samples in one sequence are processed one by one. A new head has delta 0, so without
+// noise it changes nothing.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +56,9 @@ static const struct setting ira_settings[] = {
       .type = SETTING_FLAG,
       .def = "on",
       .stale = STALE_SEEN,
-      .help = "Weights the noise and penalty of each visual token by the attention that text "
-              "pays to the token; off weights all tokens alike." },
+      .help = "Scales the noise and penalty of each visual token by IRA's gate (Eqs. 12-14): the "
+              "entropy of the text's attention to the token, times one minus the mean of that "
+              "attention; off treats all tokens alike." },
     { .key = "ira.entropy",
       .type = SETTING_CHOICE,
       .def = "renormalised",

@@ -6,10 +6,10 @@
 // The residual stream h is updated in place (with a tape each sum is a new tensor); all other
 // results of a sublayer are scratch, freed at its end. Without a tape, steps whose rows are
 // independent run over blocks of at most BLOCK_ROWS rows (on a GPU BLOCK_ROWS_GPU), so that a long
-// prompt needs memory for all its rows only for h, q and the attention output. Block sizes do not
-// depend on listeners, so a probe changes no bit of an answer.
+// prompt needs memory for all its rows only for h, q, gates and the attention output. Block sizes
+// do not depend on listeners, so a probe changes no bit of an answer.
 //
-// Each step first tries the device's fused form (core/model/fused.h); the ops after it are the
+// Steps with a fused form (core/model/fused.h) try it first; the ops after it are the
 // fallback, and define the result.
 #include "core/model/layer.h"
 

@@ -97,7 +97,8 @@ static void record_used(struct loader *f, uint64_t used)
     if (used > f->most) f->most = used;
 }
 
-// Caches the picture, unless the cache is full; *ours: it is not cached, so the caller owns it.
+// Caches the picture, unless the cache is full; sets *ours if it is not cached, so that the
+// caller owns it.
 static void keep(struct loader *f, const char *key, const struct picture *p, bool *ours)
 {
     const uint64_t bytes = bytes_of(p);

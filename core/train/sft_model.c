@@ -1,5 +1,6 @@
-// core/train/sft_model.c -- sets up a training run on its model: the adapter that it continues
-// from, methods, parameters with gradients and moments, arena and tape; and counts their memory.
+// core/train/sft_model.c -- sets up a training run on its model: the adapter, if any,
+// that it continues from, methods, parameters with gradients and moments, arena and tape; and
+// counts their memory.
 #include <string.h>
 
 #include "core/adapter/adapters.h"
@@ -100,7 +101,7 @@ void sft_release(struct sft *t)
 }
 
 // Adds the bytes that one pass held when its backward pass began, its arena's peak, and the peak of
-// its gradients.
+// its pool of gradient buffers.
 static void count_pass(const struct arena *a, const struct tape *t, uint64_t *held, uint64_t *peak,
                        uint64_t *pool)
 {
@@ -131,8 +132,8 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
         *(host ? &on_host : &trained) += bytes;
         if (params_own(&t->params, one)) *(host ? &host_moments : &moments) += 2 * bytes;
     }
-    *parts = t->plan.forecast.parts; // MEMORY_PROGRAM, and without cached pictures MEMORY_PICTURES,
-                                     // stay the forecast's
+    // MEMORY_PROGRAM keeps the forecast's value, as does MEMORY_PICTURES if no picture is cached.
+    *parts = t->plan.forecast.parts;
     parts->of[MEMORY_MAPPED] = checkpoint_mapped(m->checkpoint);
     // With train.exact_sum, sft_ranks.c sums all gradients on the host.
     parts->of[MEMORY_HOST] = on_host * (1 + gradients) + host_moments + offloaded +

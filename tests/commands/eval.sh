@@ -203,7 +203,7 @@ same "Markdown and LaTeX" "$(sed -n 2p "$work/scores/table.md") $(head -1 "$work
     '|---|---:|---:|---:| \begin{tabular}{lrrr}'
 kept=$work/scores/cells/Vanilla_yes_no.scores.jsonl && cp "$kept" "$work/whole" && sed -i 's/"done":4,/"done":9000000000000000,/' "$kept"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait"
-check_has "a damaged file" 'select(.event=="error").message' "'$kept': a line has no valid number of its sample: delete the file"
+check_has "a damaged file" 'select(.event=="error").message' "'$kept': a line has no valid sample number: delete the file"
 cp "$work/whole" "$kept"
 sed -i 's/keep=0.1/keep=0.2/; /^compare/d' "$work/scores.plan"
 tiny "/eval --plan $work/scores.plan $work/scores" "/wait"

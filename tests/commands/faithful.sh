@@ -48,7 +48,7 @@ session "refusals" demo/model <<E
 > /faithful --layer all --box 0,0,9,9
 error: /faithful measures a single layer: --layer K, not all
 > /faithful
-error: /faithful needs the location of the object in question: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
+error: /faithful needs the location of the object that the question asks about: --box LEFT,TOP,WIDTH,HEIGHT, --mask FILE, or, with --data, --objects FILE
 > /faithful --by saliency --box 0,0,9,9
 error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
 E

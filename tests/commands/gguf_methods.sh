@@ -5,8 +5,8 @@
 export OMP_NUM_THREADS=1 # tiny models do not use a second thread
 convert="python3 tests/goldens/to_gguf.py"
 
-# Models with the types as stored, and in 4 bits. Kimi's rows do not fit blocks. llava-1.5 and similar models permute
-# rows of queries and keys.
+# Models with the types as stored, and in 4 bits. Kimi's rows do not fit blocks, so kimi-vl is tested only as stored.
+# GGUF files of Llama-like models store the rows of queries and keys in a different order.
 make() { # NAME TYPE [OPTION...]: $work/NAME-TYPE/m.gguf with its encoder, and a folder with the same numbers
     local at=$work/$1-$2 type=(--type "$2" "${@:3}")
     [ "$2" != stored ] || type=("${@:3}")
@@ -40,7 +40,7 @@ declare -A method=(
     [dynamic]='/set prune.layer 1;/set prune.keep 0.3;/set prune.score attention;/set prune.mode dynamic'
     [skip]='/set ffn.layers 2;/set ffn.approx skip'
 )
-# run NAME MODEL LINES: an answer about a picture in f32, with these lines before it.
+# run NAME MODEL LINES: an answer about a picture in f32, with these lines, separated by ';', before it.
 run() {
     local setup
     IFS=';' read -ra setup <<<"$3"
@@ -49,15 +49,15 @@ run() {
     check "$1" 'select(.event == "error").message' ""
 }
 for at in llava-1.5-stored qwen2.5-vl-stored kimi-vl-stored llava-1.5-q4_0 qwen2.5-vl-q4_0; do
-    share=1e-6 # rows of queries and keys are in a different order, so sums are equal up to rounding
-    [[ $at == *-q4_0 ]] && share=2e-4
+    tolerance=1e-6 # llava-1.5's rows of queries and keys are in a different order, so sums are equal up to rounding
+    [[ $at == *-q4_0 ]] && tolerance=2e-4
     names=(all dynamic)
     [ $at != llava-1.5-q4_0 ] || names=("${!method[@]}")
     run plain "$work/$at/m.gguf" ''
     for name in "${names[@]}"; do
         run folder "$work/$at/folder" "${method[$name]}"
         run file "$work/$at/m.gguf" "${method[$name]}"
-        near "$work/folder.safetensors" "$work/file.safetensors" $share || fail "$at: $name"
+        near "$work/folder.safetensors" "$work/file.safetensors" $tolerance || fail "$at: $name"
         near "$work/plain.safetensors" "$work/file.safetensors" 1e-5 logits 2>/dev/null && fail "$at: $name changes nothing"
     done
 done
@@ -65,7 +65,7 @@ done
 # --- probes ----------------------------------------------------------------------------------------------------
 probes=(/norms /redundancy /similarity '/attention --layer 1' '/contribution --layer 1' '/sinks --layer 1 --dims 3,5' /curvature /sink-ratio
     '/dice --layer 1 --box 10,10,40,40' /flops "/adapter load $work/ira" '/set ira.layers 1' '/set ira.on on' '/kl --layer 1')
-# Tables and maps of every probe, except the output of the encoder's last block, which a file may lack.
+# Tables and maps of these probes, except times and the output of the encoder's last block, which a file may lack.
 measured() { # MODEL
     lines "/load $1" '/set compute.matmul f32' '/set kv.dtype f32' '/set chat.template plain' '/set sample.max_tokens 3' '/set sample.ignore_eos on' \
         "/image $scene" 'What is this?' "${probes[@]}"
@@ -108,15 +108,15 @@ for name in llava-1.5 qwen2.5-vl; do
         read -r adapter folder file <<<"$pair"
         run folder "$folder" "/adapter load $work/$adapter"
         run file "$file" "/adapter load $work/$adapter"
-        near "$work/folder.safetensors" "$work/file.safetensors" 2e-4 || fail "$name: the adapter $adapter on the other's weights"
+        near "$work/folder.safetensors" "$work/file.safetensors" 2e-4 || fail "$name: the adapter $adapter on $file"
         run plain "$file" ''
         near "$work/plain.safetensors" "$work/file.safetensors" 1e-3 logits 2>/dev/null && fail "$name: the adapter $adapter changes nothing"
     done
 done
 
 # --- the end of an answer --------------------------------------------------------------------------------------
-# If a layout writes nothing after an answer, training ends answers with the file's own end token: <|eot_id|> if the
-# metadata name it, although <|end_of_text|> has a lower id.
+# If a chat template writes nothing after an answer, training ends answers with the file's own end token: <|eot_id|> if
+# the metadata names it, although <|end_of_text|> has a lower id.
 mkdir "$work/ends" && cp $llama/{config.json,tokenizer*.json,*.safetensors*} "$work/ends" 2>/dev/null
 echo '[{"id": 2, "question": "Why?", "answer": "Because."}]' >"$work/data.json"
 id_of() { jq -r --arg t "$1" '.added_tokens[] | select(.content == $t).id' $llama/tokenizer.json; }

@@ -34,7 +34,7 @@ static void fields_may_be_quoted(void **state)
     csv_release(&t);
 }
 
-static void empty_files_are_empty_tables_and_marks_are_skipped(void **state)
+static void empty_files_are_empty_tables_and_byte_order_marks_are_skipped(void **state)
 {
     struct csv t;
     struct err err;
@@ -100,8 +100,8 @@ static void a_table_is_read_as_it_was_written(void **state)
     scratch_remove(folder);
 }
 
-// Only the byte order mark at the beginning of a file is not text.
-static void a_mark_in_the_first_name_is_kept(void **state)
+// A second byte order mark is part of the first column's name.
+static void a_second_byte_order_mark_is_kept(void **state)
 {
     struct csv t, back;
     struct err err;
@@ -138,10 +138,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_may_be_quoted),
-        cmocka_unit_test(empty_files_are_empty_tables_and_marks_are_skipped),
+        cmocka_unit_test(empty_files_are_empty_tables_and_byte_order_marks_are_skipped),
         cmocka_unit_test(odd_files_are_refused),
         cmocka_unit_test(a_table_is_read_as_it_was_written),
-        cmocka_unit_test(a_mark_in_the_first_name_is_kept),
+        cmocka_unit_test(a_second_byte_order_mark_is_kept),
         cmocka_unit_test(values_are_compared_and_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,8 @@
 
     python tests/goldens/glm-ocr/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-Heads are wider than hidden_size / num_attention_heads, as on the hub. The rest is as in ../glm-4.5v/make.py, whose functions
-this file uses.
+A dense decoder, without experts; heads are wider than hidden_size / num_attention_heads, as on the hub, and rotary covers whole
+heads; the encoder has biases. Tokenizer, preprocessor and stages come from ../glm-4.5v/make.py.
 """
 import copy
 import importlib.util

@@ -1,6 +1,6 @@
 // tests/core/model/families/anyres.c -- core/model/families/anyres.c and core/picture/tile_grid.c:
 // the grid of a picture, the areas of its tokens, shrinking maps, several pictures, refused
-// configs. tests/core/model/families/goldens.c tests the pass itself.
+// configs. tests/core/model/families/goldens.c tests the forward pass.
 #include "core/model/families/family.h"
 #include "core/picture/tile_grid.h"
 #include "core/train/loader.h"
@@ -81,7 +81,7 @@ static void bad_grids_are_refused(void **state)
         struct tile_grids t;
         struct err err;
         cJSON *json = cJSON_Parse(bad[i]);
-        if (tile_grids_read(&t, json, 336, &err) == 0) fail_msg("%s is read", bad[i]);
+        if (tile_grids_read(&t, json, 336, &err) == 0) fail_msg("%s was accepted", bad[i]);
         assert_non_null(strstr(err.text, "image_grid_pinpoints"));
         cJSON_Delete(json);
     }
@@ -89,7 +89,8 @@ static void bad_grids_are_refused(void **state)
 
 // --- tokens --------------------------------------------------------------------------------------
 
-// For many sizes, tiles lie inside the tokens, and their cells and the newlines are all tokens.
+// For many sizes, the cells of each tile are among the picture's tokens, and cells and newlines
+// together are all of them.
 static void tokens_are_cells_of_tiles_and_newlines(void **state)
 {
     static const char *const folders[] = { ONEVISION, NEXT };
@@ -117,7 +118,8 @@ static void tokens_are_cells_of_tiles_and_newlines(void **state)
     }
 }
 
-// Counts the tokens of a picture for a published shape; sets only the fields that the count reads.
+// Counts the tokens of a picture with the config of a published model; sets only the fields that
+// the count reads.
 static int64_t published_tokens(const char *family, const struct vision_kind *kind, int64_t image,
                                 const char *grids, int64_t most, struct picture_shape shape)
 {
@@ -169,9 +171,9 @@ static void check_area(const struct picture_tile *t, double left, double top, do
     assert_float_equal(t->bottom, bottom, 1e-9);
 }
 
-// A picture of 120 x 60 on 2 x 1 tiles of 18 pixels becomes 36 x 18, without padding. One of 120 x
-// 50 fills 15 of 18 rows of pixels, 3 rows of features, with black above and below.
-static void padding_is_removed_from_areas(void **state)
+// Two tiles of 18 pixels side by side: a picture of 36 x 18 fills them. One of 36 x 15 leaves 3
+// rows of pixels black, above and below.
+static void padding_lies_outside_the_picture(void **state)
 {
     struct model *m = load(ONEVISION);
     struct picture_tile t[2];
@@ -195,7 +197,7 @@ static void padding_is_removed_from_areas(void **state)
     model_free(m);
 }
 
-// Configs "anyres_max_1" and "anyres_max_2", on tensors that transformers computed.
+// Configs "anyres_max_1" and "anyres_max_2", against tensors that transformers computed.
 static void large_maps_shrink_as_in_the_reference(void **state)
 {
     static const char *const pictures[] = { "single", "scene", "second_picture", "tall" };
@@ -228,8 +230,8 @@ static void large_maps_shrink_as_in_the_reference(void **state)
 
 // --- several pictures ----------------------------------------------------------------------------
 
-// A second picture changes the tokens of the first, and removing it restores them: each time the
-// answer equals that of a new conversation.
+// A second picture changes the tokens of the first; /undo restores them, and the answer equals the
+// first one.
 static void a_second_picture_changes_the_first(void **state)
 {
     struct err err = { 0 };
@@ -240,10 +242,10 @@ static void a_second_picture_changes_the_first(void **state)
     must(engine_attach(g.engine, "tests/goldens/pictures/scene.png", &err), &err);
     assert_int_equal(c->pictures[0].tokens, 37);
     must(engine_ask(g.engine, "What is this?", &err), &err);
-    struct ids alone = { 0 };
-    ids_append(&alone, g.answer.data, g.answer.count);
+    struct ids first_answer = { 0 };
+    ids_append(&first_answer, g.answer.data, g.answer.count);
     must(engine_attach(g.engine, "tests/goldens/pictures/tall.jpg", &err), &err);
-    assert_int_equal(c->pictures[0].tokens, 37); // tokens until the question is asked
+    assert_int_equal(c->pictures[0].tokens, 37); // changes only when the question is asked
     assert_int_equal(c->pictures[1].tokens, 10);
     must(engine_ask(g.engine, "And this?", &err), &err);
     assert_int_equal(c->pictures[0].tokens, 10);
@@ -252,9 +254,10 @@ static void a_second_picture_changes_the_first(void **state)
     must(engine_regenerate(g.engine, &err), &err);
     assert_int_equal(c->pictures[0].tokens, 37);
     assert_int_equal(sequence_visual_count(&c->cached, 0), 37);
-    assert_int_equal(g.answer.count, alone.count);
-    assert_memory_equal(g.answer.data, alone.data, alone.count * sizeof *alone.data);
-    ids_release(&alone);
+    assert_int_equal(g.answer.count, first_answer.count);
+    assert_memory_equal(g.answer.data, first_answer.data,
+                        first_answer.count * sizeof *first_answer.data);
+    ids_release(&first_answer);
     golden_close(&g);
 }
 
@@ -341,7 +344,7 @@ int main(void)
         cmocka_unit_test(bad_grids_are_refused),
         cmocka_unit_test(tokens_are_cells_of_tiles_and_newlines),
         cmocka_unit_test(published_shapes_have_the_counts_of_transformers),
-        cmocka_unit_test(padding_is_removed_from_areas),
+        cmocka_unit_test(padding_lies_outside_the_picture),
         cmocka_unit_test(large_maps_shrink_as_in_the_reference),
         cmocka_unit_test(a_second_picture_changes_the_first),
         cmocka_unit_test(a_loader_distinguishes_samples_of_several_pictures),

@@ -48,7 +48,7 @@ static void set(struct fixture *f, const char *key, const char *value)
     must(engine_set(f->g.engine, key, value, &err), &err);
 }
 
-// Answers a question about these pictures in 3 tokens.
+// Answers a question about these pictures in 3 tokens; returns the dump.
 static struct safetensors *ask_about(struct fixture *f, const char *const *pictures, int count,
                                      const char *taps)
 {
@@ -139,7 +139,7 @@ static void visual_tokens_equal_naive_loops(void **state)
     }
 }
 
-// With Kimi-VL's encoder, the tensors of the picture up to the projector equal its goldens.
+// With Kimi-VL's encoder, the tensors of the picture up to the projector equal Kimi-VL's goldens.
 static void the_encoder_equals_kimi_vls(void **state)
 {
     struct fixture f;
@@ -209,7 +209,7 @@ static double tape_loss(const struct model *m, const float *patches, const float
     return loss;
 }
 
-// Compares some elements of every weight's gradient with differences of the naive loss.
+// Compares three elements of the weight's gradient with differences of the naive loss.
 static void check_gradient(struct fixture *f, const struct weight *w, const float *patches,
                            const float *head)
 {
@@ -285,7 +285,7 @@ static void methods_follow_the_size_of_the_picture(void **state)
     assert_int_equal(rows->bytes / 4,
                      (int64_t)(safetensors_find(dump, "positions")->bytes / 4) - all + keep);
     double first = 0;
-    for (int i = 0; i < 2; i++) { // with norm alignment each token has the norm of text
+    for (int i = 0; i < 2; i++) { // with norm alignment all tokens have the same norm
         const struct safetensor *t = tensor_of(dump, "visual_aligned", i);
         assert_int_equal(t->shape[0], p[i].tokens);
         for (int64_t r = 0; r < t->shape[0]; r++) {
