@@ -5,8 +5,8 @@
 //   sum (scale q + offset) x = scale sum q x + offset sum x        (over a group)
 //
 // each weight costs only the product q x; sum x is shared by all rows of weights, and x is prepared
-// once: as integers for AVX-512 and AVX2 (kernels/blocks_dot_vnni.h, kernels/blocks_dot_avx2.h), as
-// floats for other instruction sets (kernels/blocks_dot_float.h).
+// once: as integers for AVX-512 VNNI and AVX2 (kernels/blocks_dot_vnni.h,
+// kernels/blocks_dot_avx2.h), as floats for other instruction sets (kernels/blocks_dot_float.h).
 //
 // The order of a row's sums does not depend on the other rows; fused multiply-adds of AVX are
 // written as intrinsics because the compiler could fuse a x + b y either way.

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Writes the main function that joins a folder's unit tests into one program: tests/room.sh
-# FILE.c... The program runs the test whose name it is called by (links to the program have the
-# tests' names). Each FILE is compiled with -Dmain=FILE_main.
+# Writes the main function that combines a folder's unit tests in one program to standard output:
+# tests/room.sh FILE.c... The program runs the test named by the hard link that was started. Each FILE
+# is compiled with -Dmain=FILE_main.
 echo '#include <stdio.h>'
 echo '#include <string.h>'
 echo '#include <unistd.h>'
@@ -12,7 +12,7 @@ for file; do
 done
 echo 'int main(int argc, char **argv)'
 echo '{'
-echo '    char path[4096] = ""; /* of this link: a test may start itself under another name */'
+echo '    char path[4096] = ""; /* of this link; argv[0] does not tell, since a test may start itself under another name */'
 echo '    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) return 2;'
 echo '    const char *name = strrchr(path, 47) + 1;'
 for file; do
@@ -20,6 +20,6 @@ for file; do
     grep -q '^int main(void)' "$file" && call='()' || call='(argc, argv)'
     echo "    if (!strcmp(name, \"$name\")) return ${name}_main$call;"
 done
-echo '    fprintf(stderr, "%s: call the program by the name of one of its tests\n", path);'
+echo '    fprintf(stderr, "%s: start it through the hard link of a test\n", path);'
 echo '    return 2;'
 echo '}'

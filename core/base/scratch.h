@@ -1,5 +1,5 @@
-// core/base/scratch.h -- small memory that is freed together, such as the texts made while scoring
-// one answer or reading one record.
+// core/base/scratch.h -- small allocations that are freed together, such as the texts made while
+// scoring one answer or reading one record.
 //
 //   struct scratch s = { 0 };
 //   const char *path = scratch_printf(&s, "%s/%s", folder, name);

@@ -7,7 +7,7 @@
 //
 // The folder has the layout of the Hugging Face hub: config.json and other configs, a byte-level
 // tokenizer.json of the published size, bf16 weights in safetensors files of at most 5 GB. The same
-// shape and seed give the same bytes on every machine.
+// shape, seed and text give the same bytes on every machine.
 //
 // Room core/new/: generated models and tokenizers in published shapes, joined models, and outlines
 // without weight values. Uses model, data, files and their dependencies.

@@ -1,4 +1,4 @@
-// core/probes/share.h -- the origin of an answer's tokens: the shares of attention, or of attention
+// core/probes/share.h -- where an answer's tokens attend: the shares of attention, or of attention
 // contribution, that go to pictures, to the rest of the prompt and to the answer so far.
 //
 //   struct shares *s = shares_new(model, SHARE_ATTENTION);
@@ -14,7 +14,7 @@
 //                       C[j] = || sum over heads h of A[h,j] (v[j,kv(h)] W_O[h]) ||
 //
 // and the same for the other parts, so that the parts of a layer add up to 1. A token's share is
-// the mean over all layers that attend to rows (recurrent layers have no share).
+// the mean over all attention layers (recurrent layers have no share).
 #ifndef CORE_PROBES_SHARE_H
 #define CORE_PROBES_SHARE_H
 
@@ -33,13 +33,15 @@ struct shares;
 
 // Returns the value of why.share.
 enum share_by share_setting(const struct settings *s);
-struct shares *shares_new(const struct model *model, enum share_by by); // model: until shares_free
+// The model must outlive the shares.
+struct shares *shares_new(const struct model *model, enum share_by by);
 void shares_free(struct shares *s);
-bool shares_measure(const struct shares *s, enum share_by by); // by this measure; NULL: false
+// True if s measures `by`; false for NULL.
+bool shares_measure(const struct shares *s, enum share_by by);
 // A probe's hook: it reads the rows that predict tokens of the answer, and changes nothing.
 struct hook shares_hook(struct shares *s);
-// Sets the parts of a token of the answer, counted from 0; SHARE_PICTURE is NaN if no row saw a
-// visual token. False: no pass has read its row.
+// Sets the parts of a token of the answer, counted from 0; SHARE_PICTURE is NaN if no row that was
+// read attends to a visual token. False: no pass has read its row.
 bool shares_of(const struct shares *s, int64_t token, double part[SHARE_PARTS]);
 
 #endif

@@ -1,7 +1,7 @@
 // core/model/families/pooling.c -- averages the grids of a picture's visual tokens.
 //
-// A picture's tokens belong to its tiles or lie between them. A list describes each tile before and
-// after pooling; everything else follows from it.
+// A picture's tokens belong to its tiles, or lie before, between or after them. A list describes
+// each tile before and after pooling; everything else follows from it.
 #include "core/model/families/pooling.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void pooled_size(const struct picture_tile *t, double share, int64_t *row
     if (*cols < 1) *cols = t->cols > 0;
 }
 
-// Returns the number of tokens per tile, including the newline tokens after its rows.
+// Returns the number of tokens of a tile, including the newline tokens after its rows.
 static int64_t tile_tokens(const struct picture_tile *t)
 {
     return t->rows * t->pitch;
@@ -125,14 +125,14 @@ static void blend_area(const struct blend *b, const struct pooled *p, int64_t r,
         for (int64_t j = (int64_t)left; height > 0 && j < p->was.cols; j++) {
             const double part = height * inside(j, left, left + across) / (down * across);
             if (!(part > 0)) break;
-            if (n == b->most) BUG("an area of more tokens than were counted");
+            if (n == b->most) BUG("an area with more tokens than largest_area allows");
             b->index[to * b->most + n] = (int32_t)(p->was.first + i * p->was.pitch + j);
             b->weight[to * b->most + n++] = (float)part;
         }
     }
 }
 
-// Returns an upper bound on the number of tokens that one area touches, over all tiles.
+// Returns an upper bound on the number of tokens that an area of any tile touches.
 static int64_t largest_area(const struct pooled *list, int count)
 {
     int64_t most = 1;

@@ -23,8 +23,8 @@
 #include "tests/device.h"
 
 // Logits [to - cached, V] of the ids up to `to` after those in the cache (NULL: no cache); the
-// caller frees them. A single row is computed like an answer's token: from a recording, unless a
-// hook listens.
+// caller frees them. A single row after cached ones takes the path of an answer's token: on a GPU,
+// usually a recording (decoder_step).
 static inline float *pass_logits(const struct model *m, struct kv *kv, const int32_t *ids,
                                  int64_t to, const struct hooks *hooks)
 {

@@ -438,7 +438,7 @@ static void the_number_of_objects_can_be_limited(void **state)
     struct scenes_request request = { .folder = folder, .count = SCENES, .seed = 5, .size = 96 };
     struct scenes_report report;
     struct err err;
-    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // no pictures at all
+    assert_int_equal(scenes_write(&request, NULL, &report, &err), -1); // pictures need an object
     request.most = 2;
     assert_false(scenes_written(&request));
     if (scenes_write(&request, NULL, &report, &err) < 0) fail_msg("%s", err.text);
