@@ -347,7 +347,7 @@ int preprocess_size(const struct picture_config *c, int64_t width, int64_t heigh
     if (c->fit == FIT_PATCHES) return patches_size(c, width, height, to_width, to_height, err);
     if (c->fit == FIT_BUDGET) return budget_size(c, width, height, to_width, to_height, err);
     if (c->fit == FIT_WITHIN) within_size(c, width, height, to_width, to_height);
-    if (c->fit == FIT_WITHIN || !c->resize) return 0;
+    if (c->fit == FIT_WITHIN || c->fit == FIT_SLICES || !c->resize) return 0;
     if (c->fit == FIT_EXACT) {
         *to_width = c->exact_width ? c->exact_width : c->width;
         *to_height = c->exact_height ? c->exact_height : c->height;

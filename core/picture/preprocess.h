@@ -106,7 +106,8 @@ int picture_config_read_shared(struct picture_config *c, const cJSON *json, stru
 struct picture_config preprocess_limited(const struct picture_config *c, int64_t width,
                                          int64_t height, int64_t most);
 
-// Computes the size to which a picture of width x height is resized, before any crop.
+// Computes the size to which a picture of width x height is resized, before any crop; with
+// FIT_SLICES, whose parts have sizes of their own, its own size.
 int preprocess_size(const struct picture_config *c, int64_t width, int64_t height,
                     int64_t *to_width, int64_t *to_height, struct err *err);
 // Like preprocess_size, but includes the border that FIT_PATCHES adds.

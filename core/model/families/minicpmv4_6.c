@@ -94,7 +94,6 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
         vision_check_equal(json, "patch_size", v->patch, err) < 0)
         return -1;
     p->patch = v->patch;
-    p->crop = false; // the processor does not crop
     if (!slices) p->max_tiles = 0;
     if (!p->resize) return err_set(err, "\"do_resize\" false is not supported");
     if (p->mode == mode) return 0;

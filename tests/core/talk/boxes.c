@@ -18,8 +18,9 @@ static void hear_boxes(void *self, const struct event *e)
     if (heard.count) heard.first = e->answer->boxes->list[0];
 }
 
-// Makes the model say a text about a picture.
-static void check_said(const char *model, const char *said, const double want[4])
+// Makes the model say a text about a picture. `style`: of image.boxes.
+static void check_read(const char *model, const char *style, const char *limit, const char *said,
+                       const double want[4])
 {
     struct golden g;
     struct err err = { 0 };
@@ -28,6 +29,8 @@ static void check_said(const char *model, const char *said, const double want[4]
     bool answered;
     golden_open(&g, model);
     sinks_add(&g.sinks, (struct sink){ .emit = hear_boxes, .self = NULL });
+    must(engine_set(g.engine, "image.boxes", style, &err), &err);
+    must(engine_set(g.engine, "image.max_tokens", limit, &err), &err);
     must(engine_attach(g.engine, "tests/goldens/pictures/big.png", &err), &err);
     must(engine_set(g.engine, "sample.ignore_eos", "off", &err), &err);
     struct conversation *c = (struct conversation *)(uintptr_t)engine_conversation(g.engine);
@@ -48,6 +51,11 @@ static void check_said(const char *model, const char *said, const double want[4]
     settings_free(s);
     ids_release(&ids);
     golden_close(&g);
+}
+
+static void check_said(const char *model, const char *said, const double want[4])
+{
+    check_read(model, "auto", "0", said, want);
 }
 
 // big.png has 173 x 121 pixels.
@@ -73,8 +81,24 @@ static void families_write_boxes(void **state)
     check_said("kimi-vl", "cat: [0.25, 0.25, 0.75, 0.75]", middle);
 }
 
+// Pixels of the resized picture, chosen for models that do not write them; a limit on visual tokens
+// changes nothing.
+static void models_of_other_styles_are_read(void **state)
+{
+    static const char said[] = "{\"bbox_2d\": [14, 7, 28, 14], \"label\": \"cat\"}";
+    for (int i = 0; i < 2; i++) {
+        const char *limit = i ? "600" : "0";
+        // Resized to 50 x 35.
+        check_read("llava-1.5", "qwen2.5-vl", limit, said,
+                   (const double[]){ 48.44, 24.2, 48.44, 24.2 });
+        // Parts have sizes of their own: pixels of the picture.
+        check_read("minicpm-v-4.6", "qwen2.5-vl", limit, said, (const double[]){ 14, 7, 14, 7 });
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(families_write_boxes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(families_write_boxes),
+                                        cmocka_unit_test(models_of_other_styles_are_read) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
