@@ -5,10 +5,12 @@
 //   jinja_run.c         statements: scopes, loops, macros, output
 //   jinja_eval.c        expressions: operators, indices, attributes, calls
 //   jinja_names.c       the variables that a template reads
-//   jinja_filters.c, jinja_methods.c, jinja_functions.c    filters; methods; global functions and
-//   Jinja's tests jinja_value.c       memory, lists, dicts, truth, order jinja_string.c strings and
-//   their origin jinja_unicode.c     upper and lower case, white space, characters jinja_show.c
-//   str(), repr() and tojson of values; JSON -> values
+//   jinja_filters.c, jinja_methods.c    filters and methods
+//   jinja_functions.c   global functions and Jinja's tests
+//   jinja_value.c       memory, lists, dicts, truth, order
+//   jinja_string.c      strings and their origin
+//   jinja_unicode.c     upper and lower case, white space, characters
+//   jinja_show.c        str(), repr() and tojson of values; JSON -> values
 #ifndef CORE_TEMPLATE_JINJA_PARTS_H
 #define CORE_TEMPLATE_JINJA_PARTS_H
 
