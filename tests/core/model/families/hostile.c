@@ -22,7 +22,7 @@
 
 static const char *const folders[] = {
     "qwen3.5",    "qwen3.5-moe", "mistral3", "pixtral",         "gemma4",
-    "gemma4-moe", "glm-4.5v",    "glm-ocr",  "internvl3.5-moe",
+    "gemma4-moe", "glm-4.5v",    "glm-ocr",  "internvl3.5-moe", "minicpm-v-4.6",
 };
 static const char *const files[] = { "config.json", "preprocessor_config.json",
                                      "processor_config.json", "generation_config.json" };
