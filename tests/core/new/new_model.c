@@ -92,6 +92,10 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("qwen3.5-35b-a3b").total, 35107181936);
     assert_int_equal(count("qwen3.5-122b-a10b").total, 122562817776);
     assert_int_equal(count("qwen3.5-397b-a17b").total, 396802360816);
+    // 752393024 in the decoder, 522299312 in the encoder and its window, 25967104 in the projector.
+    n = count("minicpm-v-4.6");
+    assert_int_equal(n.parts[0].parameters, 522299312);
+    assert_int_equal(n.total, 1300659440);
     assert_int_equal(count("qwen3-0.6b").total, 596049920);
     assert_int_equal(count("qwen3-1.7b").total, 1720574976);
     // Qwen2's counts with 64 more rows; 26 of SigLIP's 27 blocks, without the pooling head.
