@@ -11,6 +11,7 @@
 // MODULE may be the name in any version of transformers (core/model/weights.h); PEFT sometimes
 // leaves the adapter's name ("default") in the key. An unknown tensor is an error: vlmsh must not
 // silently apply fewer tensors than PEFT.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -504,23 +505,33 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
     return take_ordered(r, w, floats ? take_floats : take_mapped, t, SIDE_BOTH, &e->tensor);
 }
 
-// Constants are not loaded, but must match the model's.
+// Constants are not loaded, but must match the model's. A GGUF file has exp(A_log), whose logarithm
+// is not exact.
 static int check_constant(const struct reading *r, const struct safetensor *t,
-                          const struct tensor *ours)
+                          const struct decoder_constant *c)
 {
+    const struct tensor *ours = c->tensor;
     const size_t n = (size_t)tensor_count(ours);
+    const enum dtype dtype = (enum dtype)t->dtype;
+    const float slack = r->model->checkpoint->gguf_count ? 1e-6F : 0;
     if (!same_shape(t, ours->rank, ours->shape))
         return refuse_shape(t, ours->rank, ours->shape, t->name, r->err);
-    float *numbers = xreallocarray(NULL, n, sizeof *numbers),
-          *rounded = xcalloc(n, sizeof *rounded);
+    float *numbers = xreallocarray(NULL, n, sizeof *numbers), *theirs = xcalloc(n, sizeof *theirs);
+    bool same = true;
     adapter_floats(r->model->arena.backend, ours, 0, (int64_t)n, numbers);
-    decoder_reorder_heads(&r->model->decoder.config, t->name, false, numbers, 1, sizeof *numbers,
+    decoder_reorder_heads(&r->model->decoder.config, c->name, false, numbers, 1, sizeof *numbers,
                           false);
-    floats_to(rounded, (enum dtype)t->dtype, numbers, n);
-    const bool same = !memcmp(rounded, t->data, t->bytes);
-    free(rounded);
+    floats_to(theirs, dtype, numbers, n); // the model's in the adapter's type
+    floats_from(numbers, theirs, dtype, n);
+    floats_from(theirs, t->data, dtype, n);
+    for (size_t i = 0; i < n; i++)
+        same &= fabsf(theirs[i] - numbers[i]) <= slack * (1 + fabsf(numbers[i]));
+    free(theirs);
     free(numbers);
     if (same) return 0;
+    if (text_ends(c->name, ".A_log") || text_ends(c->name, ".dt_bias"))
+        return err_set(r->err, "it differs from the model's: trained %s are not supported",
+                       name_last_level(c->name));
     return err_set(r->err, "it differs from the model's: trained biases of routers are not "
                            "supported");
 }
@@ -531,7 +542,7 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
     const struct tensor *head = &r->model->decoder.head;
     if (w) return take_weight(r, t, w, w->name, w->rank, w->shape);
     if (is_tied_head(r, k)) return take_weight(r, t, NULL, "lm_head.weight", 2, head->shape);
-    // PEFT saves a router's bias with the router.
+    // PEFT saves a router's bias with the router, and A_log and dt_bias with their layer.
     struct decoder_constant c = { 0 };
     char *full = xasprintf("%s.%s", k->module, k->last), *plain = weight_plain_name(full);
     bool constant = false;
@@ -539,7 +550,7 @@ static int read_weight(struct reading *r, const struct safetensor *t, const stru
         constant = !strcmp(c.name, plain);
     free(plain);
     free(full);
-    if (constant) return check_constant(r, t, c.tensor);
+    if (constant) return check_constant(r, t, &c);
     if (is_unused(r, k)) return r->adapter->unused++, 0;
     return err_set(r->err, "this model has no '%.200s.%s': the adapter was made for another model",
                    k->module, k->last);

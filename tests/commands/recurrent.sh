@@ -77,6 +77,42 @@ vlmsh "$work/file/qwen3.5.gguf" -c "/adapter load $work/trained-folder" -c "/qua
     fail "merged: $(tail -1 "$work/out")"
 answer "$work/merged.gguf" "$work/b.safetensors" -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 5e-3 logits || fail "the adapter is not merged into the file"
+# A whole layer as PEFT saves it (modules_to_save), with the constants that no adapter changes, except in the last one.
+python3 - $qwen "$work" <<'P'
+import json, os, struct, sys
+golden, work = sys.argv[1:]
+raw = open(f"{golden}/model.safetensors", "rb").read()
+n, = struct.unpack_from("<Q", raw)
+stored = {k: t for k, t in json.loads(raw[8:8 + n]).items() if ".layers.1.linear_attn." in k}
+for name, factor in ("whole", 1), ("rates", 1.001):
+    head, data = {}, b""
+    for k, t in stored.items():
+        bytes_ = raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]
+        if t["dtype"] == "BF16":
+            x = [struct.unpack("<f", b"\0\0" + bytes_[i:i + 2])[0] for i in range(0, len(bytes_), 2)]
+        else:
+            x = list(struct.unpack(f"<{len(bytes_) // 4}f", bytes_))
+        if k.endswith(".weight"):
+            x = [v + .3 * ((i * 7919) % 13 - 6) / 6 for i, v in enumerate(x)]
+        elif k.endswith("A_log"):
+            x = [v * factor for v in x]
+        new = struct.pack(f"<{len(x)}f", *x)
+        head[f"base_model.model.{k}"] = {"dtype": "F32", "shape": t["shape"], "data_offsets": [len(data), len(data) + len(new)]}
+        data += new
+    head = json.dumps(head).encode()
+    os.makedirs(f"{work}/{name}")
+    open(f"{work}/{name}/adapter_model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
+    json.dump({"peft_type": "LORA", "r": 2, "target_modules": [], "modules_to_save": ["linear_attn"]},
+              open(f"{work}/{name}/adapter_config.json", "w"))
+P
+answer $qwen "$work/plain.safetensors" -c "/image $scene"
+for model in "a $qwen" "b $work/file/qwen3.5.gguf"; do
+    answer "${model#* }" "$work/${model%% *}.safetensors" -c "/adapter load $work/whole" -c "/image $scene"
+    vlmsh "${model#* }" -c "/adapter load $work/rates" >"$work/out" 2>&1 && fail "${model#* }: a changed A_log is accepted"
+    grep -q 'trained A_log are not supported' "$work/out" || fail "${model#* }: $(cat "$work/out")"
+done
+near "$work/a.safetensors" "$work/b.safetensors" 1e-4 || fail "a whole layer on the file"
+near "$work/a.safetensors" "$work/plain.safetensors" 1e-2 logits 2>/dev/null && fail "a whole layer changes nothing"
 
 # A model of layers with attention alone; the others are beyond its layers.
 mkdir "$work/attends"
