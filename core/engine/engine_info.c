@@ -56,6 +56,14 @@ static void add_vision(struct table_builder *t, const struct model *m)
     table_row(t, "vision encoder|%d of %d layers, width %" PRId64 ", %" PRId64 " heads",
               vision_depth(c), c->layers, c->hidden, c->heads);
     table_add(t, "picture");
+    if (m->picture.fit == FIT_SLICES) {
+        const int64_t side = m->picture.scale;
+        table_add(t,
+                  "overview and at most %" PRId64 " slices of the area of %" PRId64 " x %" PRId64
+                  " pixels, patches of %" PRId64,
+                  m->picture.max_tiles, side, side, c->patch);
+        return;
+    }
     if (!c->image_size) {
         table_add(t, "native resolution, patches of %" PRId64, c->patch);
         return;

@@ -118,6 +118,10 @@ assert any("the conversation loses its token ids" in e["text"] and "truncated" i
 p.stdin.close()
 p.wait()
 P
+# The encoder of MiniCPM-V reads neither one size nor pictures as they are.
+lines "/load tests/goldens/minicpm-v-4.6" /info
+check "slices" 'select(.name == "model").rows[] | select(.[0] == "picture")[1]' \
+    "overview and at most 2 slices of the area of 24 x 24 pixels, patches of 3"
 # Ends of answers: a token that generation_config.json does not list ends nothing, and /info says so.
 cp -rL tests/goldens/qwen2 "$work/ends" && chmod -R u+w "$work/ends"
 jq '.eos_token_id = [9999, 520]' tests/goldens/qwen2/generation_config.json >"$work/ends/generation_config.json"
