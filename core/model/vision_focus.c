@@ -132,9 +132,18 @@ static void blocks_to_tokens(const struct vision_config *c, const struct vision_
     free(index);
 }
 
-void vision_focus(const struct vision_config *c, const struct vision_picture *picture, float *token)
+void vision_focus(const struct vision_config *config, const struct vision_picture *picture,
+                  float *token)
 {
-    const struct vision_picture last = vision_joined(c, picture), *p = &last;
+    struct vision_config own = *config;
+    struct vision_picture last = vision_joined(config, picture);
+    // The last block itself may precede the joining: a token then has the patches of its windows.
+    if (picture->joins && config->join >= vision_depth(config) - 1) {
+        own.merge *= config->merge;
+        last = *picture;
+    }
+    const struct vision_config *c = &own;
+    const struct vision_picture *p = &last;
     const int64_t rows = vision_tile_rows(c, p);
     // Copies the values of all rows but a dropped first one. A class token that becomes a visual
     // token ranks above all others; its value is finite, because packing and pooling may multiply

@@ -135,6 +135,28 @@ static void each_part_receives_its_own_attention(void **state)
     golden_close(&g);
 }
 
+// If the last block precedes the joining, a token has the attention to 4 x 4 patches, else to 2 x 2
+// rows of joined patches.
+static void the_last_block_may_precede_the_joining(void **state)
+{
+    float received[32], token[2];
+    struct vision_config c = {
+        .kind = &vision_minicpm, .merge = 2, .layers = 2, .feature_layer = -1
+    };
+    const struct vision_picture p = {
+        .tiles = 1, .rows = 4, .cols = 8, .joins = true, .received = received
+    };
+    (void)state;
+    for (int i = 0; i < 32; i++) received[i] = (float)(i % 8 / 4 + 1);
+    c.join = 1;
+    vision_focus(&c, &p, token);
+    assert_true(token[0] == 16 && token[1] == 32);
+    for (int i = 0; i < 8; i++) received[i] = (float)(i % 4 / 2 + 1);
+    c.join = 0;
+    vision_focus(&c, &p, token);
+    assert_true(token[0] == 4 && token[1] == 8);
+}
+
 static void check_refused(const char *file, const char *find, const char *with, const char *why)
 {
     static const char *const files[] = { "config.json", "preprocessor_config.json",
@@ -192,6 +214,7 @@ int main(void)
         cmocka_unit_test(parts_are_tiles),
         cmocka_unit_test(the_mode_is_a_setting),
         cmocka_unit_test(each_part_receives_its_own_attention),
+        cmocka_unit_test(the_last_block_may_precede_the_joining),
         cmocka_unit_test(variants_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
