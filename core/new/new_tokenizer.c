@@ -15,6 +15,7 @@
 
 #include <utf8proc.h>
 
+#include "core/base/items.h"
 #include "core/base/json.h"
 #include "core/base/names.h"
 #include "core/new/shapes.h"
@@ -232,6 +233,12 @@ static void add_special(struct specials *s, int64_t id, const char *text)
     snprintf(s->list[s->count++].text, sizeof s->list->text, "%s", text);
 }
 
+// Returns the placeholder of a picture, which differs from the shape's marks.
+static const char *placeholder_of(const struct shape *s)
+{
+    return items_has(s->marks ? s->marks : "", "<image>", " ") ? "<|image_pad|>" : "<image>";
+}
+
 static void add_llama2(struct specials *s, const struct shape *shape, struct new_tokenizer *t)
 {
     s->bytes_at = 3;
@@ -258,7 +265,7 @@ static const char *word_at(const char *list, int i, int *length)
 }
 
 // All tokens after the ordinary ones are special: first Llama 3's, then the shape's marks, then
-// reserved ones. If the shape has an encoder, the last token is <image>.
+// reserved ones. If the shape has an encoder, the last token is its placeholder.
 static void add_llama3(struct specials *s, const struct shape *shape, struct new_tokenizer *t)
 {
     static const char *const names[] = {
@@ -282,7 +289,10 @@ static void add_llama3(struct specials *s, const struct shape *shape, struct new
         snprintf(reserved, sizeof reserved, "<|reserved_special_token_%d|>", i - named + 3);
         if (i >= named && mark) snprintf(reserved, sizeof reserved, "%.*s", length, mark);
         bool image = shape->tower && i == count - 1;
-        add_special(s, shape->words + i, image ? "<image>" : i < named ? names[i] : reserved);
+        add_special(s, shape->words + i,
+                    image       ? placeholder_of(shape)
+                    : i < named ? names[i]
+                                : reserved);
     }
     t->bos = shape->words;
     t->eos = shape->words + 9;
@@ -388,7 +398,8 @@ static void put_named(struct buf *b, const struct specials *specials, const stru
     buf_printf(b, "  \"bos_token\": \"%s\",\n  \"eos_token\": \"%s\",\n  \"pad_token\": \"%s\"",
                special_text(specials, t->bos), special_text(specials, t->eos),
                special_text(specials, t->pad));
-    if (t->image >= 0) buf_puts(b, ",\n  \"image_token\": \"<image>\"");
+    if (t->image >= 0)
+        buf_printf(b, ",\n  \"image_token\": \"%s\"", special_text(specials, t->image));
 }
 
 static char *make_config(const struct shape *s, const struct specials *specials,
@@ -424,29 +435,35 @@ static const char template_llama2[] =
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'ASSISTANT:' }}{% endif %}";
 
-static const char template_llama3[] =
-    "{{- bos_token }}{%- for message in messages %}"
-    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}"
-    "{%- if message['content'] is string %}{{- message['content'] | trim }}{%- else %}"
-    "{%- for part in message['content'] %}"
-    "{%- if part['type'] == 'image' %}{{- '<image>\\n' }}"
-    "{%- elif part['type'] == 'text' %}{{- part['text'] | trim }}{%- endif %}"
-    "{%- endfor %}{%- endif %}{{- '<|eot_id|>' }}{%- endfor %}"
-    "{%- if add_generation_prompt %}"
-    "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}";
+#define TEMPLATE_LLAMA3(placeholder)                                             \
+    "{{- bos_token }}{%- for message in messages %}"                             \
+    "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}" \
+    "{%- if message['content'] is string %}{{- message['content'] | trim }}"     \
+    "{%- else %}{%- for part in message['content'] %}"                           \
+    "{%- if part['type'] == 'image' %}{{- '" placeholder "\\n' }}"               \
+    "{%- elif part['type'] == 'text' %}{{- part['text'] | trim }}{%- endif %}"   \
+    "{%- endfor %}{%- endif %}{{- '<|eot_id|>' }}{%- endfor %}"                  \
+    "{%- if add_generation_prompt %}"                                            \
+    "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}"
+
+static const char *template_of(const struct shape *s)
+{
+    if (s->tokens == TOKENS_LLAMA2) return template_llama2;
+    return strcmp(placeholder_of(s), "<image>") ? TEMPLATE_LLAMA3("<|image_pad|>")
+                                                : TEMPLATE_LLAMA3("<image>");
+}
 
 void new_tokenizer_make(struct new_tokenizer *t, const struct shape *s, const char *text)
 {
     struct specials specials = { 0 };
     struct buf map = { 0 };
     *t = (struct new_tokenizer){ 0 };
-    bool llama2 = s->tokens == TOKENS_LLAMA2;
-    if (llama2)
+    if (s->tokens == TOKENS_LLAMA2)
         add_llama2(&specials, s, t);
     else
         add_llama3(&specials, s, t);
     struct learned *l = learn(s->words - specials.bytes_at, text);
-    t->chat_template = xstrdup(llama2 ? template_llama2 : template_llama3);
+    t->chat_template = xstrdup(template_of(s));
     t->json = make_json(s, &specials, l, t);
     t->config = make_config(s, &specials, t);
     buf_puts(&map, "{\n");

@@ -34,4 +34,7 @@ diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new diffe
 vlmsh new --like internvl3-1b --zeros "$work/internvl" >/dev/null
 head -c 200000 "$work/internvl/model.safetensors" | grep -aq '"vision_tower.embeddings.cls_token"' ||
     fail "the class token of internvl3-1b has the wrong name"
+# Texts around pictures have no token that means a picture.
+vlmsh new --like minicpm-v-4.6 --zeros "$work/minicpm" >/dev/null
+vlmsh "$work/minicpm" -c "/data check $work/world/lessons.json" >"$work/out" 2>&1 || fail "minicpm-v-4.6: $(cat "$work/out")"
 finish

@@ -317,7 +317,7 @@ static enum model_part_kind minicpm_part(const struct model *m, const char *tens
 
 static const struct family_shape shapes[] = {
     { "minicpm-v-4.6", SHAPE_CONFIG, SHAPE_PICTURES, 248320, 248044,
-      "<image_id> </image_id> </image> <slice> </slice>" },
+      "<image_id> </image_id> <image> </image> <slice> </slice>" },
     { 0 },
 };
 

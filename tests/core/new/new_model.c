@@ -314,6 +314,17 @@ static void tokenizers_are_sound(void **state)
         cJSON_Delete(json);
         new_tokenizer_release(&t);
     }
+    // Where <image> is a mark of the prompt, the placeholder is another token.
+    struct new_tokenizer t;
+    new_tokenizer_make(&t, shape_find("minicpm-v-4.6", NULL), NULL);
+    cJSON *json = json_parse(t.json, strlen(t.json), "tokenizer.json", NULL);
+    assert_int_equal(t.image, 248319);
+    assert_int_equal(added_id(json, "<|image_pad|>"), 248319);
+    assert_int_equal(added_id(json, "<image>"), 248044 + 11 + 2);
+    assert_non_null(strstr(t.chat_template, "'<|image_pad|>\\n'"));
+    assert_non_null(strstr(t.config, "\"image_token\": \"<|image_pad|>\""));
+    cJSON_Delete(json);
+    new_tokenizer_release(&t);
 }
 
 // Counts the tokens of the text with the tokenizer learned from `learned`.
