@@ -22,8 +22,9 @@
 #include "sessions/job_reports.h"
 
 // Seconds: until a silent rank counts as lost; until all ranks must have joined; from the loss of a
-// rank until mpirun is asked to end; from that request until mpirun is killed.
-static const double silent_s = 15, start_s = 30, lost_s = 4, end_s = 8;
+// rank, or from a request to cancel the job, until mpirun is asked to end; from that request until
+// mpirun is killed.
+static const double silent_s = 15, start_s = 30, lost_s = 4, cancel_s = 8, end_s = 8;
 
 struct watched {
     int64_t beat;
@@ -41,6 +42,7 @@ struct group {
     double first;         // value of awake when the first rank had joined the others; 0: not yet
     bool arrived;         // a rank has written a line
     double lost;          // value of awake when mpirun reported a lost rank or machine; 0: never
+    double cancelled;     // value of awake when the job was asked to end; 0: never
     double asked;         // when mpirun was asked to end; 0: never
     bool paused;
     struct watched *ranks;
@@ -168,8 +170,11 @@ static void watch(struct group *g)
     if (!g->lost &&
         (g->output.rank >= 0 || strstr(message, network_then) || strstr(message, network_first)))
         g->lost = now;
+    // A rank that stops in the middle of a step may leave others of its group waiting for it.
+    if (!g->cancelled && asked_to_cancel(g)) g->cancelled = now;
     const bool gone = access(g->channel.folder, F_OK) < 0;
-    if ((gone && asked_to_cancel(g)) || g->silent || (g->lost > 0 && now - g->lost > lost_s)) {
+    if ((g->cancelled > 0 && (gone || now - g->cancelled > cancel_s)) || g->silent ||
+        (g->lost > 0 && now - g->lost > lost_s)) {
         if (!g->asked) {
             g->asked = clock_seconds();
             kill(g->pid, SIGTERM);

@@ -427,9 +427,8 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
     g->pace = pace_from((double)w->first);
     status = evaluate_run(&request, &w->result, err);
     if (j && !w->result.cancelled) report_stages(j);
-    g->in_step = true;
-    if (!first) return 0; // rank 0 has the whole result, with samples of earlier processes
-    if (status < 0) return -1;
+    g->in_step = !*w->lost.text;        // else rank 0 alone fails, while the others stop
+    if (first && status < 0) return -1; // the other ranks lack the samples of earlier processes
     if (*w->lost.text) return err_set(err, "%s", w->lost.text);
     return w->result.cancelled ? JOB_STOPPED : 0;
 }

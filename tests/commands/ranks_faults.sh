@@ -88,6 +88,25 @@ vlmsh -c "/eval show $id --csv $work/killed.csv" >"$work/out" 2>&1
 grep -q "800 answers of job $id" "$work/out" || fail "$(cat "$work/out")"
 cmp "$work/alone.csv" "$work/killed.csv" || fail "the answers or their order differ"
 
+# All ranks of a plan of scores pause in the middle of a cell. After a cancel, which reaches some of them alone, none
+# waits for ever.
+head -100 "$work/questions.jsonl" >"$work/some.jsonl"
+printf 'set %s: %s --metric exact\n' one "$work/some.jsonl" two "$work/questions.jsonl" >"$work/plan"
+printf 'row a: now\nrow b: sample.max_tokens=90\n' >>"$work/plan"
+cells() { # OUT
+    printf '%s\n' "${common[@]}" '/set sample.ignore_eos on' '/set sample.max_tokens 100' '/set eval.batch 1' \
+        "/eval --plan $work/plan $1 --ranks 2" >"$work/script"
+    vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+    id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out")
+    for _ in $(seq 600); do [ "$(cat "$1"/cells/* 2>/dev/null | wc -l)" -gt 9 ] && break; sleep 0.02; done
+}
+cells "$work/cells1"
+vlmsh -c "/job $id pause" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is paused" "$work/out" || fail "no pause of a plan of scores: $(cat "$work/out")"
+cells "$work/cells2"
+vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
+grep -q "is cancelled" "$work/out" || fail "no end of a plan of scores: $(cat "$work/out")"
+
 # A run paused with two ranks and resumed with three equals one with a single process bit by bit.
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/straight" /wait >"$work/script"
