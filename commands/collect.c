@@ -339,8 +339,22 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
     return status;
 }
 
-// Refuses a row that has these values but none of the cells to collect: it is from another
-// measurement, so it must neither count as this one nor be replaced.
+// True if the row has a value besides those of the measurement's conditions and its provenance.
+static bool has_other_cell(const struct collecting *c, const struct csv *t, size_t row)
+{
+    bool found = false;
+    for (int k = 0; k < t->column_count && !found; k++) {
+        found = *csv_cell(t, row, k) &&
+                strncmp(t->columns[k], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0;
+        for (int i = 0; i < c->pair_count && found; i++)
+            found = strcmp(t->columns[k], c->pairs[i].name) != 0;
+    }
+    return found;
+}
+
+// Refuses a row that has these values and other cells, but none of those to collect: it is from
+// another measurement, so it must neither count as this one nor be replaced. A row without any cell
+// is from this one: what was collected has no value.
 static int check_kept(const struct collecting *c, const struct csv *t, size_t row, struct err *err)
 {
     const char *lacks = NULL;
@@ -348,7 +362,7 @@ static int check_kept(const struct collecting *c, const struct csv *t, size_t ro
         if (c->pairs[i].cell && *cell(t, row, c->pairs[i].name)) return 0;
         if (c->pairs[i].cell) lacks = c->pairs[i].name;
     }
-    if (!lacks) return 0;
+    if (!lacks || !has_other_cell(c, t, row)) return 0;
     return err_set(err,
                    "'%s' has a row with these values, but without '%s': collect into another file, "
                    "add a NAME=VALUE that tells the measurements apart, or replace the row with "

@@ -36,6 +36,12 @@ check_has "reports rows of other states" 'select(.event=="notice").text' "state.
 lines "/load $llava" "/image $scene" "What is this?" "/collect $work/state.csv run=a --again \"score=@norms.layers:1:visual\" : /norms"
 same "states after --again" "$(state "$work/state.csv" | cut -d' ' -f3-)" " 64"
 
+# A cell without a value is measured once, too.
+one="/collect $work/empty.csv run=a \"token=@sinks.tokens:0:token\" : /sinks"
+lines "/load $llava" "/image $scene" What? "$one" "$one"
+check "no error without a value" 'select(.event=="error").message' ""
+check "measured once without a value" '[inputs, .] | map(select(.event=="table" and .name=="sinks.tokens")) | length' 1
+
 # A row may have the settings in the order of an older version.
 lines "/load $llava" "/image $scene" "What is this?" "/set sinks.tau 5" "/collect $work/order.csv run=a norms.layers : /norms"
 python3 - "$work/order.csv" <<'END'
