@@ -318,7 +318,9 @@ static enum job_state end(struct runner *r, int status, struct err *err)
     }
     if (*r->write_error.text)
         err_set(err, "the job's output cannot be saved: %s", r->write_error.text);
-    if (state == STATE_FAILED && r->job.ranks) err_in(err, "rank 0");
+    // An error that ranks agreed on names its rank already (ranks_agree).
+    if (state == STATE_FAILED && r->job.ranks && strncmp(err->text, "rank ", 5) != 0)
+        err_in(err, "rank 0");
     if (state == STATE_FAILED) job_log(&r->job, "failed: %s", err->text);
     if (job_sink_flush(r->keep, &why) < 0 && state == STATE_DONE) {
         state = STATE_FAILED;

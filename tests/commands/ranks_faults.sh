@@ -107,6 +107,23 @@ cells "$work/cells2"
 vlmsh -c "/job $id cancel" -c "/wait $id" >"$work/out" 2>&1
 grep -q "is cancelled" "$work/out" || fail "no end of a plan of scores: $(cat "$work/out")"
 
+# Two jobs train into one folder, which is locked or holds an unfinished run for one of them: its rank 0 fails alone,
+# and the message names that rank once.
+printf '%s\n' "${common[@]}" "${training[@]}" '/set train.steps 100000' \
+    "/train $work/some.jsonl $work/twice --ranks 2"{,} >"$work/script"
+vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+id=$(sed -n 's/^job \([0-9]*\): .*/\1/p' "$work/out" | head -1)
+ended= other=
+for _ in $(seq 300); do
+    for k in $id $((id + 1)); do
+        vlmsh -c "/job $k" 2>&1 | grep -q "^state *failed" && ended=$k other=$((2 * id + 1 - k))
+    done
+    [ -n "$ended" ] && break
+    sleep 0.1
+done
+vlmsh -c "/job ${other:-$id} cancel" -c "/wait ${ended:-$id}" >"$work/out" 2>&1
+grep -qE "failed: rank 0: (another process is training into )?'" "$work/out" || fail "one folder: $(cat "$work/out")"
+
 # A run paused with two ranks and resumed with three equals one with a single process bit by bit.
 long=("${exact[@]}" '/set train.steps 8' '/set train.save_every 1')
 printf '%s\n' "${common[@]}" "${long[@]}" "/train $work/data.jsonl $work/straight" /wait >"$work/script"
