@@ -22,7 +22,7 @@ static int add_run(const char *folder, struct preset_values *v, struct err *err)
     const cJSON *one;
     cJSON_ArrayForEach(one, json_get(record, "settings"))
     {
-        if (cJSON_IsString(one) && !strncmp(one->string, training, strlen(training)))
+        if (cJSON_IsString(one) && one->string && !strncmp(one->string, training, strlen(training)))
             preset_add(v, one->string, one->valuestring);
     }
     cJSON_Delete(record);

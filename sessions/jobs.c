@@ -110,7 +110,7 @@ void job_settings_read(struct job_row *row, const char *text)
 {
     cJSON *object = cJSON_Parse(text), *item;
     row->settings = settings_new();
-    cJSON_ArrayForEach(item, object) if (cJSON_IsString(item))
+    cJSON_ArrayForEach(item, object) if (cJSON_IsString(item) && item->string)
         settings_set(row->settings, item->string, item->valuestring, NULL);
     cJSON_Delete(object);
 }

@@ -85,7 +85,7 @@ static void check_tokens(struct adapter *a, const cJSON *config)
     const cJSON *decoder = json_get(config, "added_tokens_decoder"), *item;
     cJSON *added = read_json(a, "added_tokens.json");
     cJSON *tokenizer = decoder ? NULL : read_json(a, "tokenizer.json");
-    cJSON_ArrayForEach(item, decoder) add_token(
+    cJSON_ArrayForEach(item, decoder) if (item->string) add_token(
         a, &missing, cJSON_GetStringValue(json_get(item, "content")), strtod(item->string, NULL));
     cJSON_ArrayForEach(item, added) if (cJSON_IsNumber(item))
         add_token(a, &missing, item->string, item->valuedouble);

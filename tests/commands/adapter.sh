@@ -352,6 +352,12 @@ for case in "qwen3-vl-moe layers.1.mlp. 4 16 32" "gemma4-moe layers.0. 4 6 16"; 
     near "$work/stack.safetensors" "$work/merged.safetensors" 0.1 logits || fail "$name: merged"
 done
 
+# A list of added tokens, in place of an object, names no token.
+cp -r "$lora" "$work/listed"
+echo '{"added_tokens_decoder": [{"content": "<loc>"}]}' >"$work/listed/tokenizer_config.json"
+lines "/load $llava" "/set adapter $work/listed"
+check "added tokens in a list" 'select(.event=="done").ok' $'true\ntrue'
+
 # A notice names training options that are not used here, however the adapter is loaded.
 cp -r "$lora" "$work/beside"
 jq '. + {modules_to_save: ["lm_head"], alpha_pattern: {"^q_proj": 9, "k_proj": 16}, use_new_trick: true, scaling: null,

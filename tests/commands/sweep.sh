@@ -60,6 +60,9 @@ same "the best value" "$(jq -r 'select(.event=="setting" and .key=="train.lr").v
 same "settings of training only" "$(jq -r 'select(.event=="setting").key' "$work/events" | grep -vc '^train\.')" 0
 check_has "error of the record of a whole sweep" 'select(.event=="error").message' "'$work/whole/training.json' has no settings of training: name the folder of one run"
 check_has "error of a missing record" 'select(.event=="error").message' "cannot open '$work/nowhere/training.json'"
+mkdir "$work/list" && echo '{"settings": ["train.lr"]}' >"$work/list/training.json"
+lines "/preset show $work/list"
+check_has "settings in a list" 'select(.event=="error").message' "training.json' has no settings of training"
 # Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
 # Values are compared by their numbers, not by their spelling.
 mkdir "$work/v"
