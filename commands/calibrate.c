@@ -47,8 +47,7 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "/calibrate ffn|norms|sinks|phases|lens DATA OUT " SET_SOURCE_USAGE
              " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
-    .help = "Measures on a data set what methods and probes read: FFN redundancy, token norms, "
-            "sinks, phases, lenses.",
+    .help = "Measures FFN redundancy, token norms, sinks, phases or lenses on a data set.",
     .details =
         "Runs as a job (/jobs, /wait).\n"
         "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"

@@ -512,9 +512,7 @@ const struct probe probe_lens = {
         "/lens [POSITIONS] [--layer K|all] [--token answer|N] [--word TEXT] [--tuned | --nearest "
         "[--corpus FILE]] "
         "[--picture I] [--objects FILE [--boxes]]" PROBE_USAGE,
-    .help =
-        "Words that each layer would predict at positions of the text and of the picture (logit "
-        "lens).",
+    .help = "Words that each layer would predict at positions of text and picture (logit lens).",
     .details =
         "Applies the final norm and the head to the output of each layer: at the last layer,\n"
         "these are the model's own probabilities. POSITIONS (/help positions) are picture,last by\n"
