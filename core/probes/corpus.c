@@ -43,8 +43,12 @@ int corpus_open(struct corpus *c, const struct corpus *like, struct err *err)
     for (size_t i = 0; i < cells; i++)
         c->best[i] = (struct corpus_nearest){ .id = -1, .cosine = -2, .word = -2 };
     struct text_file *file = &c->texts->file;
-    if (!file->count && text_file_open(file, c->path, err) < 0) return -1;
-    return file->count ? 0 : err_set(err, "'%s' has no text: write one on each line", c->path);
+    if (file->count) return 0;
+    int status = text_file_open(file, c->path, err);
+    if (status == 0 && !file->count)
+        status = err_set(err, "'%s' has no text: write one on each line", c->path);
+    if (status < 0) text_file_close(file); // the next sample opens it again
+    return status;
 }
 
 void corpus_close(struct corpus *c)

@@ -32,4 +32,5 @@ void text_file_close(struct text_file *f)
 {
     free(f->line);
     free(f->text);
+    *f = (struct text_file){ 0 };
 }

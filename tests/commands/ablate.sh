@@ -4,7 +4,7 @@
 vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"
 world=$work/world
 lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/000000.png" 'What is in the picture?' \
-    "/ablate heads --csv $work/a.csv --layers 3-4" '/ablate tokens object star --token 5' \
+    "/ablate heads --csv $work/a.csv --layers 3-4" "/ablate tokens object star --token 5 --objects $world/objects.jsonl" \
     '/ablate layers picture --resample' /regen \
     "/ablate ffn --mean --data $world/questions.json --limit 3 --given --csv $work/d.csv"
 check "no error" 'select(.event == "error").message' ""
@@ -23,3 +23,4 @@ error: give one of --zero, --mean and --resample
 > /ablate heads
 error: the conversation is empty: ask something first
 E
+finish

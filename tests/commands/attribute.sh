@@ -55,3 +55,4 @@ check "nothing is measured" 'select(.event == "table").name' ""
 lines '/load demo/model' '/image demo/pictures/scene-1.png' 'Where is the red circle?' "/attribute --csv $work/y.csv"
 check_has "the maps' file is kept" 'select(.event == "error").message' "y-maps.csv' already exists"
 check "nothing is measured if the file of maps exists" 'select(.event == "table").name' ""
+finish

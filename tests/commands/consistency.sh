@@ -12,3 +12,4 @@ same "tables of a measurement" "$(jq -r 'select(.event == "table").name' "$work/
 same "lines of the CSV of answers" "$(tail -n +2 "$work/c-consistency.answers.csv" | wc -l)" 14
 same "most changes keep the answer" "$(awk -F, '/changes/ { print ($3 > 0.7) }' "$work/c-consistency.csv")" 1
 [ -s "$work/d-consistency.interval.csv" ] || fail "no intervals over the samples"
+finish

@@ -29,7 +29,7 @@ mkdir "$work/crowd" "$work/crowd/pictures" && cp "$world/pictures/000000.png" "$
 for i in {1..69}; do echo x >"$work/crowd/pictures/$i.txt"; done
 jq -c '[.[0]]' "$world/questions.json" >"$work/crowd/questions.json"
 lines '/load demo/model' "/faithful --by attention --data $work/crowd/questions.json --objects $work/first.jsonl --given"
-check_has "a large folder" '.text? // empty' "only 64 of the 70 files in '$work/crowd/pictures' were tried: "
+check_has "a large folder" '.text? // empty' "only 64 of the 70 files in '$work/crowd/pictures/' were tried: "
 
 session "a text-only model" tests/goldens/qwen2 <<E
 > Hello
@@ -52,3 +52,4 @@ error: /faithful needs the location of the object that the question asks about: 
 > /faithful --by saliency --box 0,0,9,9
 error: --by takes gradient, integrated, gradcam, occlusion, attention, contribution, rollout, direct, or all, not 'saliency'
 E
+finish

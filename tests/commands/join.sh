@@ -32,7 +32,9 @@ def read(folder):
         if k == "__metadata__": continue
         a, b = t["data_offsets"]
         data = raw[8 + n + a:8 + n + b]
-        if t["dtype"] == "F32":  # rounds to bf16, ties to even
+        if t["dtype"] == "F16":
+            data = struct.pack(f"<{len(data) // 2}f", *struct.unpack(f"<{len(data) // 2}e", data))
+        if t["dtype"] in ("F16", "F32"):  # rounds to bf16, ties to even
             bits = struct.unpack(f"<{len(data) // 4}I", data)
             data = struct.pack(f"<{len(bits)}H", *[(x + 0x7fff + (x >> 16 & 1)) >> 16 for x in bits])
         out[k] = (t["shape"], data)

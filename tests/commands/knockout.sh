@@ -14,7 +14,7 @@ lines '/load demo/model' '/set compute.matmul f32' "/image $world/pictures/00000
 check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..11})"
 same "tables of a measurement" "$(jq -r 'select(.event == "table").name' "$work/events" | sort -u | tr '\n' ' ')" \
     "knockout knockout.data knockout.samples knockout.std knockout.tokens knockout.windows knockout.windows.std "
-check "a map of layers by heads" 'select(.event == "heatmap") | [.name, .rows, .cols, (.values | map(select(. != null)) | length)]' \
+check "a map of layers by heads" 'select(.event == "heatmap") | [.name, .rows, .cols, (.values | map(select(. != null)) | length)] | tojson' \
     '["knockout.heads",8,6,24]'
 same "an answer needs its picture" "$(jq -r 'select(.event == "table" and .name == "knockout") | .rows[0][1] | tonumber' "$work/events" |
     awk 'NR == 1 { print ($1 < -10) } NR == 2 { print ($1 < -1) } NR == 5 { print ($1 < -1) }')" $'1\n1\n1'
@@ -48,3 +48,4 @@ error: the conversation is empty: ask something first
 > /knockout picture > answer --limit 2
 error: --images, --objects, --limit and --given need --data FILE
 E
+finish

@@ -17,9 +17,20 @@ lines '/load demo/model' '/set compute.matmul f32' '/image demo/pictures/scene-1
     "/lens picture --nearest --layer 6 --corpus $work/corpus.txt" \
     "/lens picture --nearest --layer 6 --word circle --corpus $work/corpus.txt" "/save $work/s.vlmsh"
 check "every line is done" 'select(.event == "done").ok' "$(printf 'true\n%.0s' {1..7})"
-check "a word of a text for each visual token" 'select(.event == "table" and .name == "lens.texts") | [(.rows | length), (.rows | all(.[0] | contains("»")))]' \
-    $'[144,true]\n[144,true]'
+check "tokens with their texts" 'select(.event == "table" and .name == "lens.texts") | [(.rows | length), (.rows | all(.[0] | contains("»")))] | tojson' \
+    $'[20,true]\n[20,true]'
+check "a token of a text for each visual token" 'select(.event == "notice").text | select(startswith("lens.texts")) | sub(";.*"; "")' \
+    $'lens.texts: the first 20 of 144 rows\nlens.texts: the first 20 of 144 rows'
 grep -q "^/lens picture --nearest --layer 6 --corpus $work/corpus.txt$" "$work/s.vlmsh" || fail "the script lacks the corpus"
+
+# Each sample of a data set finds that the corpus is empty.
+: >"$work/none.txt"
+for i in 1 2; do
+    echo '{"id": "'$i'", "image": "'"$PWD"'/demo/pictures/scene-1.png", "question": "Where?", "answer": "right"}'
+done >"$work/two.jsonl"
+vlmsh -c '/load demo/model' -c "/lens picture --nearest --layer 6 --corpus $work/none.txt --data $work/two.jsonl" >"$work/out" 2>&1
+grep -q "none.txt' has no text" "$work/out" || fail "an empty corpus: $(cat "$work/out")"
+! grep -q LeakSanitizer "$work/out" || fail "leaks: $(cat "$work/out")"
 
 session "refusals" demo/model <<E
 > /lens nowhere
@@ -39,3 +50,4 @@ error: give either positions ('last') or --token
 > /lens --token each
 error: --token takes answer or the number of a token of the answer here
 E
+finish

@@ -10,13 +10,14 @@ check "no error" 'select(.event == "error").message' ""
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
 same "patching the whole stream restores everything" "$(tail -n +2 "$work/p-patch.layers.csv" | cut -d, -f7 | sort -u)" 1
 same "in the last layer, the answer's position has the effect" "$(awk -F, 'END { print ($2 == 0), ($5 > 0.9) }' "$work/p-patch.layers.csv")" "1 1"
-check "a map of heads" 'select(.event == "heatmap") | [.name, (.values | map(select(. != null)) | length)]' '["patch.heads",18]'
+check "a map of heads" 'select(.event == "heatmap") | [.name, (.values | map(select(. != null)) | length)] | tojson' '["patch.heads",18]'
 [ -s "$work/p.png" ] || fail "no figure"
 
-# Run B is the other picture's conversation with this answer, even when the encoder's scores prune tokens.
+# Run B is the other picture's conversation with this answer (without the space that begins it), even when the
+# encoder's scores prune tokens.
 lines '/load demo/model' '/set compute.matmul f32' '/set prune.score cls' '/set prune.layer input' \
     '/image demo/pictures/scene-1.png' 'What is in the picture?' "/patch demo/pictures/scene-2.png --layers 0 --csv $work/b.csv"
-answer=$(jq -r 'select(.event == "answer").text' "$work/events")
+answer=$(jq -r 'select(.event == "answer").text | ltrimstr(" ")' "$work/events")
 echo '[{"image": "demo/pictures/scene-2.png", "conversations": [{"from": "human", "value": "<image>\nWhat is in the picture?"}, {"from": "gpt", "value": "'"$answer"'"}]}]' >"$work/b.json"
 lines '/load demo/model' '/set compute.matmul f32' '/set prune.score cls' '/set prune.layer input' \
     "/knockout picture > answer --window 8 --data $work/b.json --images . --given --csv $work/c.csv"
@@ -38,3 +39,4 @@ error: the other picture changes the answer's log-probability by only 0: there i
 > /patch noise --token 3
 error: --token 3: the answer has tokens 0 to 0
 E
+finish

@@ -35,3 +35,4 @@ attached $world/pictures/000001.png: 96 x 96 pixels, 144 visual tokens; 1904 of 
 > /why 1 --data $world/questions.json
 error: '1' is the number of an answer of the conversation: give it without --data
 E2
+finish
