@@ -81,17 +81,22 @@ sees "$work/b"
 join $goldens/kimi-vl $goldens/llama-3.2 "$work/moon"
 sees "$work/moon"
 
-# Typed text never gives the placeholder; the decoder's text answers stay the same.
+# Typed text never gives the placeholder; the decoder's text answers stay the same, with its weights in bf16.
+join $goldens/llava-1.5 $goldens/llava-1.5 "$work/bf16"
 vlmsh "$work/b" -c '/tokenize <image>' >"$work/out" 2>&1 || fail "/tokenize: $(tail -1 "$work/out")"
-for model in "$work/b" $goldens/llava-1.5; do
+for model in "$work/b" "$work/bf16"; do
     vlmsh "$model" -c '/set compute.matmul f32' -c '/set sample.max_tokens 12' -c 'Say something.' 2>/dev/null | head -1
 done >"$work/said"
 [ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "text answers differ: $(cat "$work/said")"
 
 # --- GGUF files hold the same decoder: Llama's rows are permuted, Llama 3's frequencies are in a table --
-for name in llama-3.2 qwen2; do
-    vlmsh quantize $goldens/$name "$work/$name.gguf" --type bf16 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
-    join demo/model $goldens/$name "$work/$name-folder"
+# Its frequencies get a name in config.json if they are the published ones.
+cp -r $goldens/llama-3.2 "$work/llama-3.2"
+jq '.rope_scaling.original_max_position_embeddings = 8192' $goldens/llama-3.2/config.json >"$work/llama-3.2/config.json"
+for decoder in "$work/llama-3.2" $goldens/qwen2; do
+    name=${decoder##*/}
+    vlmsh quantize "$decoder" "$work/$name.gguf" --type bf16 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
+    join demo/model "$decoder" "$work/$name-folder"
     join demo/model "$work/$name.gguf" "$work/$name-file"
     cmp "$work/$name-folder/model.safetensors" "$work/$name-file/model.safetensors" || fail "$name: weights differ"
     for model in folder file; do
@@ -100,6 +105,8 @@ for name in llama-3.2 qwen2; do
     [ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "$name: answers differ: $(cat "$work/said")"
 done
 [ "$(jq -r .text_config.rope_scaling.rope_type "$work/llama-3.2-file/config.json")" = llama3 ] || fail "the scaling has no name"
+vlmsh quantize $goldens/llama-3.2 "$work/other.gguf" --type bf16 >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+refused "cannot express its rotary scaling" --encoder demo/model --decoder "$work/other.gguf" "$work/x"
 
 # --- seeds and --once -------------------------------------------------------------------------------------------
 join $goldens/llava-1.5 $goldens/qwen2 "$work/again" --scale 0.5
@@ -140,7 +147,7 @@ def read(path):
         out[k] = t["shape"], x
     return out
 dump, model = map(read, sys.argv[1:3])
-(rows, width), h = dump["vision.layer.3.0"]  # patches row by row, 12 per row
+(rows, width), h = dump["vision.layer.4.0"]  # patches row by row, 12 per row
 (tokens, D), v = dump["visual.0"]
 assert (rows, width, tokens) == (144, 192, 36), (rows, width, tokens)
 def linear(name, x):
@@ -164,7 +171,7 @@ refused "all experts of a layer in one tensor cannot be joined" --encoder demo/m
 refused "does not divide the 12 patches" --encoder demo/model --decoder $goldens/qwen2 --merge 5 "$work/x"
 refused "merges its features itself" --encoder $goldens/kimi-vl --decoder $goldens/qwen2 --merge 2 "$work/x"
 refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 0 "$work/x"
-! vlmsh quantize "$work/merged" "$work/merged.gguf" --type q8_0 >"$work/out" 2>&1 || fail "merged: written as GGUF"
+vlmsh quantize "$work/merged" "$work/merged.gguf" --type q8_0 >"$work/out" 2>&1 || fail "merged: $(tail -1 "$work/out")"
 grep -q "its features are merged" "$work/out" || fail "merged, as GGUF: $(tail -1 "$work/out")"
 
 # --- refusals ----------------------------------------------------------------------------------------------------
@@ -177,3 +184,4 @@ refused "--decoder: no folder" --encoder demo/model --decoder /nowhere/model "$w
 refused "--scale must be a number from 0 to 100" --encoder demo/model --decoder demo/model --scale -1 "$work/x"
 refused "already exists" --encoder demo/model --decoder demo/model "$work/a"
 [ ! -e "$work/x" ] || fail "a refused join leaves a folder"
+finish
