@@ -10,7 +10,7 @@
 set -u
 : "${VLMSH:=$PWD/vlmsh}"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'ended=$?; rm -rf "$work"; exit $((ended ? ended : failed))' EXIT # fails without `finish`, too
 export XDG_STATE_HOME=$work/state HOME=$work LC_ALL=C.UTF-8
 llava=tests/goldens/llava-1.5
 llama=tests/goldens/llama-3.2
