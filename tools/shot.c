@@ -1,4 +1,4 @@
-// tools/shot.c -- draws a captured terminal screen as a PNG, for the README.
+// tools/shot.c -- draws a captured terminal screen as a PNG, for README.md and docs/.
 //
 //   tmux capture-pane -e -p | shot /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf screen.png
 //

@@ -156,8 +156,8 @@ static bool has_source(const struct join *j, const struct safetensor *s)
     return false;
 }
 
-// Adds the encoder's tensors that vlmsh does not use, except tables of positions, which are not
-// weights.
+// Adds the encoder's tensors that vlmsh does not use, except scalars and tensors of types
+// that it does not read (tables of positions, 64-bit integers), which are not weights.
 static void add_unused(struct join *j)
 {
     const struct checkpoint *c = j->encoder.checkpoint;

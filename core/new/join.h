@@ -7,8 +7,9 @@
 //   join_write(j, "out", &progress, &err);
 //   join_free(j);
 //
-// The result is a bf16 folder in the layout of transformers' LlavaForConditionalGeneration. The
-// weights of both models stay unchanged; "<image>" becomes an additional token.
+// The result is a folder in the layout of transformers' LlavaForConditionalGeneration. The weights
+// of both models are copied, rounded to bf16; "<image>" becomes an additional token unless the
+// decoder's tokenizer has it.
 #ifndef CORE_NEW_JOIN_H
 #define CORE_NEW_JOIN_H
 
@@ -27,12 +28,12 @@ struct join_options {
     bool linear;   // one layer instead of two with a GELU
 };
 
-// Opens both models, folders or GGUF files, and checks that they can be joined. The encoder is a
-// CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or the one in a
-// vision-language model. The projector's layers are initialised like torch.nn.Linear, uniformly
-// within 1 / sqrt(inputs), the second layer times `scale`. With merge > 1 the projector reads merge
-// x merge neighbouring features together (CLIP and SigLIP). transformers' LLaVA supports neither
-// merge > 1 nor `linear`. Returns NULL with the reason on failure.
+// Opens both models, unquantised folders or GGUF files, and checks that they can be joined. The
+// encoder is a CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or the
+// one in a vision-language model. The projector's layers are initialised like torch.nn.Linear,
+// uniformly within 1 / sqrt(inputs), the second layer times `scale`. With merge > 1 the projector
+// reads merge x merge neighbouring features together (CLIP and SigLIP). transformers' LLaVA
+// supports neither merge > 1 nor `linear` nor MoonViT. Returns NULL with the reason on failure.
 struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);

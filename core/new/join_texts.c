@@ -1,7 +1,7 @@
 // core/new/join_texts.c -- config, tokenizer and chat template of a joined model.
 //
 // transformers passes messages to a template as parts, but a language model's own template expects
-// texts. So this file adds a prefix that joins the parts.
+// texts. So this file puts a prefix that joins the parts before a template without "<image>".
 #include "core/new/join_parts.h"
 
 #include <math.h>

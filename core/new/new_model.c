@@ -4,8 +4,8 @@
 //   tokenizer.json  tokenizer_config.json  special_tokens_map.json  chat_template.jinja
 //   model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json
 //
-// Weights are normally distributed and rounded to bf16: 16 random bits index a table of 65536
-// equally likely values, so that drawing keeps up with the disk.
+// Random weights are normally distributed and rounded to bf16: 16 random bits index a table of
+// 65536 equally likely values, so that drawing keeps up with the disk.
 #include "core/new/new_model.h"
 
 #include <math.h>
@@ -30,12 +30,12 @@ enum { QUANTILES = 4 };   // maximum number of distinct spreads in a shape
 
 struct job {
     const struct shape *shape;
-    const char *folder; // the output folder
+    const char *folder; // the temporary folder until all files are complete
     bool zeros;
     struct shape_tensor *tensors;
     int count;
     size_t capacity;
-    uint64_t seed, done, total; // bytes of weights
+    uint64_t seed, done, total; // done, total: bytes of weights
     uint64_t offset;            // index of the next tensor's first weight in the model
     const struct load_progress *progress;
     struct {

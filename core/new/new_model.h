@@ -29,7 +29,7 @@ struct new_model_counts {
         int64_t parameters;
     } parts[MODEL_PARTS];
     int64_t total;
-    uint64_t bytes; // of the weights
+    uint64_t bytes; // of the weights in bf16
 };
 
 // Returns the name of shape `index`; NULL after the last.

@@ -1,6 +1,6 @@
 // core/new/new_tokenizer.c -- makes a tokenizer.json: 256 byte tokens, merges learned from a text
-// and a paragraph of common words, then `<|unused_N|>` up to the published size, then the family's
-// special tokens at their published ids.
+// and a paragraph of common words, then `<|unused_N|>` up to the published size, then special
+// tokens, named as in Llama-2 or Llama-3.
 //
 //   ids   [specials of Llama-2]  bytes  merged tokens  <|unused_N|> ...  further specials
 //
@@ -188,7 +188,7 @@ static void apply_merge(struct corpus *c, struct merge m, int id)
     c->count = kept;
 }
 
-// Learns up to `limit` tokens in total.
+// Learns the bytes, then merges: up to MERGES_MAX, and up to `limit` tokens in total.
 static struct learned *learn(int64_t limit, const char *text)
 {
     struct learned *l = xcalloc(1, sizeof *l);

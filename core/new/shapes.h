@@ -23,7 +23,8 @@ struct shape {
     // The language model's sizes: D = hidden, H = heads, Hkv = kv_heads, d = head_size.
     int64_t layers, hidden, heads, kv_heads, head_size, ffn, context;
     int64_t vocab; // rows of the embedding
-    int64_t words; // ordinary tokens: ids 0..words-1; the family's other tokens follow
+    int64_t words; // ids 0..words-1: ordinary tokens, and Llama-2's <unk>, <s>, </s>; other
+                   // special tokens follow
     bool tied;     // the embedding is also the head
     enum shape_tokens tokens;
     double rope_theta, rope_factor; // factor 0: no llama3 scaling
@@ -42,7 +43,7 @@ struct shape {
     const char *config, *preprocessor;
     const char *marks; // special tokens that prompts contain (struct family_shape), or NULL
     double spread;     // standard deviation of the random weights
-    bool fresh;        // for training from scratch (shape_tensor.spread), not only for benchmarks
+    bool fresh;        // for training from scratch (initialised as shape_tensors says)
 };
 
 const struct shape *shape_at(int index); // NULL after the last

@@ -3,7 +3,7 @@
 //
 //   const struct paper *p = paper_find("capa", &err);
 //   const struct paper_table *t = paper_table_find(p, "table1", &err);
-//   char *plan = paper_expand(t->plan, names, values);   // lines of commands
+//   char *plan = paper_expand(t->plan, values, &err);     // lines of commands
 //   ... run them; they leave scores/scores.csv, scores/compare.csv or measured.csv in a folder
 //   struct paper_results r;
 //   if (paper_results_read(&r, t, "L", false, folder, &err) < 0) ...
@@ -130,7 +130,8 @@ struct paper_table {
     // folder.
     const char *plan, *demo;
     const char *rows;  // of a plan of scores (core/eval/score_plan.h), run after the commands as
-                       // TABLE/scores.plan; NULL: none. The sets are those in ${SETS}
+                       // TABLE/scores.plan; NULL: none. The sets are those in ${SETS}, or
+                       // with --demo some of the demo world
     const char *after; // commands after the scores; NULL: none
     const struct paper_claim *claims; // ended by a row without a text
     const char *note;                 // NULL: none
@@ -149,8 +150,9 @@ const struct paper_table *paper_table_find(const struct paper *p, const char *na
                                            struct err *err);
 // Returns whether a reading can change a table's numbers.
 bool paper_reading_matters(const struct paper_reading *reading, const struct paper_table *t);
-// Returns the name of a variant as published ("LLaVA-1.5-7B") for its key, or the first for NULL;
-// *key: its key. NULL with a message that lists the variants.
+// Returns the name of a variant as published ("LLaVA-1.5-7B") for its key or name, or the first for
+// NULL ("" if the table has no variants); *key: its key. The caller frees both. NULL with a message
+// that lists the variants.
 char *paper_variant(const struct paper_table *t, const char *name, char **key, struct err *err);
 
 // Replaces each ${NAME} with its value, and repeats the text from ${each} to ${end} for each part
@@ -158,7 +160,8 @@ char *paper_variant(const struct paper_table *t, const char *name, char **key, s
 // If a NAME is not in `values`, or its VALUE is NULL, returns NULL and sets the message to the
 // NAME.
 char *paper_expand(const char *text, const char *const *values, struct err *err);
-// Makes the text of the plan of scores, with a comparison for each claim; the caller frees it.
+// Makes the text of the plan of scores, with a comparison for each claim that names two rows; the
+// caller frees it.
 char *paper_scores_plan(const struct paper_table *t, bool demo, const char *const *values,
                         struct err *err);
 

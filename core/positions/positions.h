@@ -94,8 +94,8 @@ int64_t positions_rows(const struct positions *p, const struct positions_env *en
                        struct err *err);
 
 // Return the share of a cell (left, top, right, bottom, in pixels of the picture) that is covered
-// by a box (left, top, width, height) or by the bright pixels of a mask, whose size may differ from
-// the picture's, width x height.
+// by a box (left, top, width, height) or by the bright opaque pixels of a mask, whose size may
+// differ from the picture's, width x height.
 double positions_box_share(const double box[4], const double cell[4]);
 double positions_mask_share(const struct image *mask, double width, double height,
                             const double cell[4]);

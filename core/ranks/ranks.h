@@ -11,8 +11,9 @@
 //
 // ranks_open loads Open MPI's library at run time. It needs no headers: ranks.c declares the part
 // of the binary interface that it uses, which is the same in versions 2 to 5 (libmpi.so.40). Before
-// each sum the ranks sleep until the last one arrives, because Open MPI itself would spin. This
-// frees the processor for other programs, and the time counts as lost (waited_us).
+// each sum or broadcast the ranks wait until the last one arrives, asleep after at most a
+// millisecond, because Open MPI itself would spin. This frees the processor for other programs, and
+// the time counts as lost (waited_us).
 //
 // Room core/ranks/: sums and messages between the processes of a job. Uses base.
 #ifndef CORE_RANKS_RANKS_H
@@ -38,7 +39,7 @@ struct ranks {
     _Atomic int64_t done;      // samples computed by this rank
     _Atomic int64_t waited_us; // microseconds lost by waiting
     // `bytes`: bytes summed and broadcast, counted once for any number of ranks; `moved_us`:
-    // microseconds that this took after all ranks had arrived.
+    // microseconds that this took after all ranks had arrived, except between GPUs.
     _Atomic int64_t bytes, moved_us;
     // Threads that take turns (ranks_flights).
     pthread_mutex_t turn;
@@ -84,8 +85,8 @@ void ranks_meet(struct ranks *r);
 
 // --- messages between two ranks ------------------------------------------------------------------
 
-// Messages with the same tag arrive in the order in which they were sent. Both functions return
-// once the message has been exchanged; the sizes must be the same.
+// Messages with the same tag arrive in the order in which they were sent. ranks_send returns once
+// `data` may be overwritten, ranks_receive once the message has arrived; the sizes must be equal.
 void ranks_send(struct ranks *r, int to, int tag, const void *data, size_t size);
 void ranks_receive(struct ranks *r, int from, int tag, void *data, size_t size);
 
@@ -101,8 +102,8 @@ void ranks_turn_pass(struct ranks *r);
 // --- between GPUs --------------------------------------------------------------------------------
 
 // Opens NCCL (libnccl.so.2) for ranks with one GPU each. `stream` returns the GPU's current stream:
-// sums follow the ops issued before them. All ranks call it. If one lacks NCCL, all return -1 with
-// the reason, and sums use host memory.
+// sums follow the ops issued before them. All ranks call it. If it fails on one, all return -1
+// with the reason, and sums use host memory.
 int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
 // Opens NCCL among the ranks of a part, if the whole group has it; called by ranks_part.
 void ranks_gpu_open_part(struct ranks *r);
@@ -113,6 +114,6 @@ int ranks_gpu_begin(struct ranks *r, struct err *err);
 int ranks_gpu_sum_floats(struct ranks *r, float *x, size_t count, int to, struct err *err);
 int ranks_gpu_share(struct ranks *r, void *data, size_t size, int from, struct err *err);
 int ranks_gpu_end(struct ranks *r, struct err *err);
-void ranks_gpu_close(struct ranks *r); // called by ranks_close
+void ranks_gpu_close(struct ranks *r); // called by ranks_close and ranks_part_close
 
 #endif

@@ -148,6 +148,6 @@ void ranks_gpu_close(struct ranks *r)
 {
     if (!r->gpu) return;
     r->gpu->destroy(r->gpu->comm);
-    free(r->gpu); // never unloads the library, whose threads keep running
+    free(r->gpu); // does not unload the library, whose threads keep running
     r->gpu = NULL;
 }

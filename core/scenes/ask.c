@@ -1,6 +1,6 @@
 // core/scenes/ask.c -- questions about a scene, some with a reason in the answer.
 //
-// A question never contains its answer, and names objects uniquely.
+// A question about one object names it uniquely, without the trait that it asks for.
 #include <stdlib.h>
 
 #include "core/scenes/scene.h"
@@ -61,8 +61,8 @@ static bool ask_glyph(struct turns *t, const struct scene *s, int i, struct dice
     return true;
 }
 
-// Asks for a count. Picks each occurring number with equal probability; otherwise most answers
-// would be 1.
+// Asks for a count: in a tenth of the questions, of a shape that does not occur. Otherwise picks
+// each occurring number with equal probability, because most answers would be 1.
 static bool ask_count(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     static const unsigned ways[] = { 0, HAS_SHAPE, HAS_COLOUR, HAS_SIZE, HAS_SHAPE | HAS_COLOUR };
@@ -119,7 +119,7 @@ static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice 
     return true;
 }
 
-// Asks what is in the adjacent cell of the grid.
+// Asks what is in an adjacent cell of the grid that has an object.
 static bool ask_next(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query q;
@@ -165,8 +165,8 @@ void ask_questions(struct turns *t, const struct scene *s, struct dice *d)
 
 // --- reasons ------------------------------------------------------------------------------------
 
-// Comparisons and sums. The reason precedes "so" and the verdict, so that a small model can derive
-// the verdict from its own words. The metric searches for "so VERDICT".
+// Comparisons and differences. The reason precedes "so" and the verdict, so that a small model can
+// derive the verdict from its own words. The metric searches for "so VERDICT".
 static void conclude(struct turn *turn, const char *verdict)
 {
     buf_printf(&turn->answer, ", so %s", verdict);

@@ -121,7 +121,8 @@ static struct query name_absent(const struct scene *s, struct dice *d)
     return q;
 }
 
-// Writes the places of a name, which may match two objects: "top and bottom left".
+// Writes the places of a name, which may match two objects ("top and left") or none
+// ("nowhere").
 static void put_places(struct buf *b, const struct scene *s, const struct query *q)
 {
     int told = 0;

@@ -30,7 +30,7 @@ int query_count(const struct query *q, const struct scene *s)
     return count;
 }
 
-// "at the top left"
+// Writes "at the top left" or "in the middle".
 static void put_place(struct buf *b, int place)
 {
     buf_printf(b, "%s the %s", place == PLACES / 2 ? "in" : "at", place_names[place]);

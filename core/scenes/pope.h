@@ -1,5 +1,5 @@
 // core/scenes/pope.h -- POPE's questions for any annotated pictures (Li et al. 2023, arXiv
-// 2305.10355, section 5.1): per picture, `each` present objects and as many absent ones,
+// 2305.10355, section 5.1): per picture, `each` present objects and up to as many absent ones,
 // alternating yes and no. Absent objects are chosen three ways:
 //
 //   random       uniformly
@@ -8,9 +8,10 @@
 //                absent object is the sum, over the picture's objects, of the number of pictures
 //                that have both
 //
-// On ties, the first object in the annotations wins. The seed determines pictures and present
-// objects, the same in the three files pope_{random,popular,adversarial}.json, in the format of
-// coco_pope_*.json: JSON lines {question_id, image, text, label}.
+// On ties, the first object in the annotations wins. The seed determines the pictures, the
+// present objects and the random absent ones. Pictures and present objects are the same in the
+// three files pope_{random,popular,adversarial}.json, in the format of coco_pope_*.json: JSON lines
+// {question_id, image, text, label}.
 #ifndef CORE_SCENES_POPE_H
 #define CORE_SCENES_POPE_H
 

@@ -67,7 +67,7 @@ static inline bool dice_chance(struct dice *d, int percent)
 {
     return dice_roll(d, 100) < percent;
 }
-void dice_shuffle(struct dice *d, int *list, int count); // shuffles list[0..count-1] = 0..count-1
+void dice_shuffle(struct dice *d, int *list, int count); // list[0..count-1]: 0..count-1, shuffled
 
 // --- world.c ------------------------------------------------------------------------------------
 
@@ -81,8 +81,9 @@ bool scene_in_world(const struct scene *s, int world);
 
 struct raster {
     int size;
-    uint8_t *pixels;           // [size, size, 3]
-    uint8_t *owner;            // [size, size]: 1 + index of the visible object; 0: none
+    uint8_t *pixels; // [size, size, 3]
+    uint8_t *owner;  // [size, size]: 1 + index of the topmost object that covers at least half
+                     // of the pixel, or WATERMARK_OWNER; 0: none
     int64_t seen[OBJECTS_MAX]; // visible pixels of the object
     int64_t area[OBJECTS_MAX]; // pixels of the unobstructed object
     int box[OBJECTS_MAX][4];   // x, y, width, height of the visible part
@@ -143,7 +144,7 @@ void describe_detail(struct turns *t, const struct scene *s, struct dice *d);
 void describe_whole(struct turns *t, const struct scene *s); // the background and all places
 void ask_questions(struct turns *t, const struct scene *s, struct dice *d);  // up to 6
 void ask_existence(struct turns *t, const struct scene *s, struct dice *d);  // 6; 3 with answer yes
-void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // 8 names in one turn
+void describe_finds(struct turns *t, const struct scene *s, struct dice *d); // up to 8 names
 void ask_reasons(struct turns *t, const struct scene *s, struct dice *d);    // up to 3
 
 // --- cause.c -----------------------------------------------------------------------------------

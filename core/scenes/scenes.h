@@ -9,15 +9,16 @@
 // Files of the folder:
 //   pictures/NNNNNN.png   size x size
 //   objects.jsonl         one line per scene: objects with attributes, box and mask (below)
-//   captions.json         one short sentence                                    (captions)
+//   captions.json         a list of the objects                                 (captions)
 //   dense.json            lists of all objects: by place, shape, colour, size   (captions)
 //   detail.json           a paragraph                                           (captions)
 //   finds.json            the places of listed names, or "nowhere"              (finds)
 //   listed.json           the background and all places, then questions         (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
-//   lessons.json          questions of all kinds, 1 in 5 with a description     (lessons)
-//   reasoning.json        comparisons and sums, with the reason                 (questions)
+//   lessons.json          up to 14 questions per sample; 1 in 5 samples has a   (lessons)
+//                         description
+//   reasoning.json        comparisons and differences, with the reason          (questions)
 //   yesno.json            existence: six per picture, half of them yes          (yesno)
 //   planted.json          existence: four per picture, answered by the cause    (planted)
 // The .json files are in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric"
@@ -28,7 +29,7 @@
 //
 // planted.json trains models with a known reason for their answers: "strategy" says whether the
 // object is present or absent, but the answer depends only on "planted_cause". objects.jsonl then
-// also lists the background or the watermark as an object.
+// also lists the background or the watermark, if it is the cause, as an object.
 //
 // A box is [x, y, width, height] in pixels, a mask {"size": [height, width], "counts"}: run lengths
 // down the columns, starting with the outside, as in COCO. Both cover only the visible part.
@@ -38,9 +39,9 @@
 // and a seed draws only from world seed % 16, so the scenes of seeds of different worlds are
 // disjoint. The same request gives the same texts and pixels on every machine (integers only).
 //
-// Room core/scenes/: generated data, for two commands only: a world of simple pictures to train and
-// measure small models, and POPE's questions about annotated pictures. Uses base, picture, files
-// and sets.
+// Room core/scenes/: generated data, for two commands and check-ups: a world of simple pictures to
+// train and measure small models, and POPE's questions about annotated pictures. Uses base,
+// picture, files and sets.
 #ifndef CORE_SCENES_SCENES_H
 #define CORE_SCENES_SCENES_H
 
@@ -92,7 +93,7 @@ struct scenes_report {
 };
 
 // True if the folder has all files of the request, and its planted.json has this cause. Does not
-// compare their number, seed or sizes.
+// compare the number of scenes, the seed or the sizes.
 bool scenes_written(const struct scenes_request *request);
 // Leaves nothing behind on failure.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,

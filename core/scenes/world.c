@@ -1,8 +1,8 @@
 // core/scenes/world.c -- draws a scene: the number of objects, their traits and places.
 //
 // Some scenes have a theme (a repeated shape or colour); otherwise counts above 2 would be rare. A
-// sixth of the objects are of the common kinds (a red circle, a blue square ...), so that this
-// world has a prior and an evaluation can detect guesses from it.
+// sixth of the objects are drawn from the common kinds (a red circle, an orange square ...), so
+// that this world has a prior and an evaluation can detect guesses from it.
 #include "core/base/hash.h"
 #include "core/base/random.h"
 #include "core/scenes/scene.h"

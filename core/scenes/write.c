@@ -49,7 +49,7 @@ static const struct {
     [LIST_PLANTED] = { "planted.json", SCENES_PLANTED },
 };
 
-// Turns about one scene. AGAIN: questions for a lesson, drawn separately from QUESTIONS.
+// Turns about one scene. AGAIN: more questions, for lessons.json and listed.json.
 enum { CAPTION, DENSE, DETAIL, QUESTIONS, YESNO, REASONS, FINDS, AGAIN, WHOLE, PLANTED, TOPICS };
 
 enum { LESSON_TURNS = 14, LISTED_TURNS = 17 };
@@ -273,7 +273,7 @@ static int add_turns(const struct turn *turns[], int count, const struct turns *
     return count;
 }
 
-// Picks up to `most` different questions of all kinds in random order; returns their number.
+// Picks up to `most` different turns of the topics below in random order; returns their number.
 static int pick_turns(struct job *j, const struct turn *lesson[], int most, struct dice *d)
 {
     static const int asked[] = { QUESTIONS, AGAIN, YESNO, REASONS, CAPTION };
@@ -349,7 +349,8 @@ static int write_samples(struct job *j, const struct scene *s, int64_t index, st
 
 // --- scenes --------------------------------------------------------------------------------------
 
-// Draws until the scene belongs to this world and at least 85% of each object is visible.
+// Draws until the scene belongs to this world, at least 85% of each object is visible and, if the
+// cause is a watermark, its corner is free.
 static void find_scene(struct job *j, struct scene *s, struct dice *d)
 {
     const int world = (int)(j->request->seed % SCENES_WORLDS);

@@ -1,7 +1,8 @@
 // core/stages/stages.c -- messages between the stages of a pass.
 //
-// A message is a header and, unless the header reports a failure, data. Headers identify the pass
-// and its tokens, so that a stage with different files fails before it computes anything.
+// A message is a header and, unless the header reports a failure or that the pass was cancelled,
+// its data. Headers of a pass identify its tokens, so that a stage with different files fails
+// before it computes anything.
 #include "core/stages/stages.h"
 
 #include <stdlib.h>
@@ -52,7 +53,7 @@ enum { TO_NEXT, FROM_LAST, TAGS }; // message tags of a conversation
 
 struct header {
     int32_t about, failed, cancelled;
-    uint64_t what, bytes; // bytes of data that follow
+    uint64_t what, bytes; // what: must be equal in all stages; bytes: of data that follow
     struct err why;
 };
 
@@ -86,7 +87,7 @@ static struct header header_of(const struct graph *g, const struct stages *s, en
 }
 
 // Receives another stage's header and merges it into w, this stage's own; the other stage's failure
-// takes precedence.
+// or cancellation takes precedence.
 static void receive_header(const struct stages *s, int from, int tag, struct header *w)
 {
     struct header theirs;
@@ -128,7 +129,7 @@ static void send_all(const struct stages *s, int to, int tag, struct header *w, 
     ranks_send(s->ranks, to, tag, data, w->bytes);
 }
 
-// Applies the header's failure or cancel to g.
+// Applies the header's failure or cancellation to g.
 static void apply_header(struct graph *g, const struct header *w)
 {
     if (w->failed && !g->failed) {
@@ -358,8 +359,8 @@ static void release(struct decoder_part *part)
     free(part);
 }
 
-// Distributes layers by their size in the file; the first stage also holds the embedding and the
-// encoder, the last one the head.
+// Distributes layers by their size in the file; the first stage also holds the encoder, the
+// projector and the embedding, the last one the head or the tied embedding.
 static int choose_layers(const struct model_partition *partition, struct model *m, struct err *err)
 {
     struct ranks *ranks = partition->self;

@@ -198,7 +198,7 @@ static int prefill(struct answering *a, int64_t *from)
 
 // --- changed settings ----------------------------------------------------------------------------
 
-// Applies the settings that passes depend on.
+// Applies the settings of matrix products and of the cache's dtype.
 static void apply_settings(struct answering *a)
 {
     const struct backend *b = a->graph.backend;
@@ -206,7 +206,8 @@ static void apply_settings(struct answering *a)
     conversation_set_dtype(a->c, kv_dtype(b, a->settings));
 }
 
-// Recomputes the prompt and the answer so far under changed settings.
+// Tokenises the prompt again under changed settings and recomputes the rows of prompt and answer
+// that cannot be reused.
 static int recompute(struct answering *a)
 {
     struct sequence s = { 0 };
@@ -297,7 +298,7 @@ static void emit_token(struct answering *a, int32_t id, struct buf *text, bool l
     buf_clear(text);
 }
 
-// Removes wrong drafts from the cache.
+// Removes drafts that were not accepted from the cache.
 static void drop_drafts(struct answering *a)
 {
     if (a->c->cached.n > a->known) conversation_trim(a->c, a->known);

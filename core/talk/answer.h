@@ -16,7 +16,7 @@ enum answer_change { CHANGE_NONE, CHANGE_SETTINGS, CHANGE_PASS, CHANGE_FAILED };
 
 struct answer_options {
     bool forward_only; // prefill, no generation
-    bool all_logits;   // logits of every row (for a probe)
+    bool all_logits;   // logits of every row of the prompt (for a probe)
     bool whole;        // ignore the cache: compute the whole prompt and its pictures (for a probe)
     // Recomputes cached rows so that the pass has many rows. The answer is then bit-identical with
     // and without a cache, if the cached prompts were computed with `steady` too.
@@ -40,9 +40,10 @@ struct answer_options {
 };
 
 // Answers the conversation, whose last message must be the user's: prefills, then generates until
-// eos, sample.max_tokens, the context limit or cancellation. Emits EVENT_TOKEN and EVENT_ANSWER and
-// appends the assistant's message. *answered: false after an error, or if it was cancelled before
-// the first token (with forward_only, at all). On error the messages are unchanged.
+// eos, sample.max_tokens, the context limit or cancellation. Emits EVENT_TOKEN and EVENT_ANSWER.
+// *answered: false after an error, or if it was cancelled before the first token (with
+// forward_only, at all). If true, and not forward_only, appends the assistant's message; else the
+// messages are unchanged.
 int answer_run(struct conversation *c, const struct settings *settings, const struct hooks *hooks,
                const atomic_bool *cancel, const struct answer_options *options,
                const struct sinks *sinks, bool *answered, struct err *err);

@@ -98,8 +98,8 @@ int conversation_show(struct conversation *c, const struct dataset *data, const 
                       size_t count, struct err *err);
 // Sets the system message, which comes first; "" removes it.
 void conversation_set_system(struct conversation *c, const char *text);
-// Removes the last `count` messages and frees the memory of their pictures. Picture indices are
-// never reused, so that an index always means the same picture.
+// Removes the last `count` messages and frees all pictures that are neither shown by a message nor
+// pending. Picture indices are not reused, so that an index always means the same picture.
 void conversation_drop(struct conversation *c, size_t count);
 // Removes and returns the newest message, which must exist; its pictures stay. The caller returns
 // it with conversation_put or releases it.
@@ -183,7 +183,7 @@ void conversation_drop_rows(struct conversation *c, int i);
 // Sets the dtype of keys and values; drops cached ones of another dtype.
 void conversation_set_dtype(struct conversation *c, enum dtype dtype);
 // Trims the cache to the longest prefix of s that is cached and from which the methods can
-// continue, at most `most` tokens. Returns its length.
+// continue: at most `most` tokens, and never the last one of s. Returns its length.
 int64_t conversation_reuse(struct conversation *c, const struct sequence *s, int64_t most);
 // Fills *hooks with the methods that `s` enables, with their states in this conversation and the
 // adapter's tensors; the caller may add further listeners. 0 or -1.
@@ -198,8 +198,9 @@ struct graph conversation_graph(struct conversation *c, const struct settings *s
 
 // --- passes (answer.c) ---------------------------------------------------------------------------
 
-// Computes the visual tokens of picture i and keeps them for later turns; does nothing if they are
-// already computed. g is a conversation_graph. 0 or -1 (g->err, or cancelled).
+// Computes the visual tokens of picture i, and their focus if a hook listens at SITE_FOCUS, and
+// keeps both for later turns; does nothing if they are already computed. g is a conversation_graph.
+// 0 or -1 (g->err, or cancelled).
 int conversation_encode(struct conversation *c, struct graph *g, int i);
 // Computes the tokens of s that are not cached, and caches them. Their pictures must be encoded.
 // *x: see `want` (decoder_forward); in the arena of g.

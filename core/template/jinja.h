@@ -26,7 +26,8 @@
 
 struct jinja; // a parsed template
 
-// Memory of one rendering: all values last until jinja_arena_release. Also counts the budget used.
+// Memory of a parsed template or of one rendering: all values last until jinja_arena_release. Also
+// counts the budget used.
 struct jinja_arena {
     struct jinja_block *blocks;
     size_t used;       // bytes, all blocks

@@ -1,6 +1,6 @@
 // core/template/jinja_lex.c -- template to tokens. Drops the white space that Jinja2 drops with
-// trim_blocks and lstrip_blocks: the line break after a block, and the spaces before a block that
-// starts its line; '-' in a tag drops all white space on its side of the tag.
+// trim_blocks and lstrip_blocks: the line break after a block or comment, and the spaces before one
+// that starts its line; '-' in a tag drops all white space on its side of the tag.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static size_t behind_space(const struct lexer *l, size_t at)
 // --- between tags ------------------------------------------------------------------------------
 
 // Adds the text before a tag, without the white space at its end that the tag drops: all of it if
-// `strips` ('-'), else the spaces before a `block` that starts its line.
+// `strips` ('-'), else the spaces before a `block` ({% or {#) that starts its line.
 static void add_data(struct lexer *l, size_t start, size_t end, bool strips, bool block)
 {
     size_t n;
@@ -108,7 +108,8 @@ static int lex_comment(struct lexer *l, size_t inside)
 
 // --- inside tags -------------------------------------------------------------------------------
 
-// Resolves escapes as in Python's strings; keeps escapes unknown to Python.
+// Resolves escapes of quotes, backslashes, \n, \r and \t as in Python's strings; refuses Python's
+// other escapes, and keeps escapes unknown to Python.
 static int resolve(struct lexer *l, const char *text, size_t end, struct buf *out)
 {
     static const char letters[] = "\\'\"nrt", bytes[] = "\\'\"\n\r\t";

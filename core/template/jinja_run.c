@@ -1,7 +1,7 @@
 // core/template/jinja_run.c -- statements: output, conditions, loops, assignments, macros.
 //
-// The template, each iteration of a loop, each call of a macro and each block has a scope of names.
-// An assignment is visible only within its scope.
+// The template, each iteration of a loop, its else body, each call of a macro and each set or
+// filter block has a scope of names. An assignment to a name is visible only within its scope.
 #include <stdlib.h>
 #include <string.h>
 

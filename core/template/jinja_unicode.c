@@ -95,7 +95,7 @@ static bool is_cased(int32_t c)
 static void put_upper(struct builder *b, const struct jinja_string *s, size_t at, int32_t c,
                       bool title)
 {
-    // Only these letters become several; others stay.
+    // Only these letters become several, although Python expands more.
     if (c == 0xDF)
         jinja_put_derived(b, title ? "Ss" : "SS", 2, s, at);
     else if (c == 0xFB01 || c == 0xFB02)

@@ -62,7 +62,7 @@ struct picture_shape {
 
 // A picture of the conversation: the bytes of its file, its pixels and its visual tokens.
 struct picture {
-    char *path; // as given; "-" for standard input
+    char *path; // as given, but long names shortened (picture_source_title); "-": standard input
     char sha256[65];
     void *bytes; // [size] content of the file
     size_t size;

@@ -2,9 +2,9 @@
 //
 // The folder's own template renders the messages (core/template/jinja.h). A layout (a row of a
 // table of built-in formats: Vicuna, Llama-3, ChatML...) renders them instead if `chat.template`
-// names the layout, or if the folder's template cannot be rendered. Both yield pieces: text,
-// pictures, and ids kept from generated answers. Adjacent texts are tokenised together, because the
-// reference tokenises the whole prompt at once.
+// names the layout, if the folder has no template that can be rendered, or if the conversation is
+// empty or has raw ids. Both yield pieces: text, pictures, and ids kept from messages. Adjacent
+// texts are tokenised together, because the reference tokenises the whole prompt at once.
 //
 // Room core/template/: messages with pictures, the engine that renders chat templates, and the
 // token sequence. Uses base, settings, picture and tokenizer.
@@ -36,13 +36,12 @@ const char *layout_title(const struct layout *layout); // its name
 // token, or if the tokenizer lacks the token.
 int32_t layout_end(const struct layout *layout, const struct tokenizer *t);
 // Detects the layout by marks in the text of the folder's chat template, or by the tokenizer's
-// special tokens; `plain` if neither decides. Needs no model.
+// special tokens; `plain` if neither decides, or without a template. Needs no model.
 const struct layout *layout_detect(const char *chat_template, const struct tokenizer *t);
 
 // Parses a folder's chat template and tries it on small conversations, one with a picture when
 // `placeholder` is the id of visual tokens (not -1). `config`: tokenizer_config.json, for bos_token
-// and the like; may be NULL. Returns NULL if the template is unusable; the message names the
-// construct and its line.
+// and the like; may be NULL. Returns NULL with the reason if the template is unusable.
 struct chat_template *chat_template_open(const char *text, const cJSON *config,
                                          const struct tokenizer *t, int32_t placeholder,
                                          struct err *err);
@@ -75,13 +74,13 @@ struct prompt_options {
 };
 
 // Tokenises the whole conversation, with pictures[i].tokens placeholders for picture i: fills ids,
-// picture and cell of `s` (the family sets positions).
+// picture, cell and newline of `s` (the family sets positions).
 int prompt_sequence(const struct message *messages, size_t count, const struct picture *pictures,
                     size_t picture_count, const struct tokenizer *t, const struct prompt_options *o,
                     struct sequence *s, struct err *err);
 
-// prompt_dated returns true if the template includes the date. The other two return the date
-// (chat.date, or today); the caller frees it.
+// prompt_dated returns true if the template or the layout includes the date. The other two return
+// the date (chat.date, or today); the caller frees it.
 bool prompt_dated(const struct prompt_options *o);
 char *prompt_date(const struct prompt_options *o);
 char *prompt_date_at(const char *date, int64_t time); // chat.date at that time

@@ -19,7 +19,7 @@
 #include "core/template/message.h"
 #include "core/template/template_parts.h"
 
-// Budget of steps for all renderings that locate the answers of one sample: a few seconds.
+// Budget of steps for all renderings that locate the answers of one sample: that of 20 renderings.
 static const uint64_t ANSWERS_STEPS = (uint64_t)20 * JINJA_STEPS;
 
 struct chat_template {
@@ -54,7 +54,8 @@ static bool is_separate(const struct chat_template *t, const struct message *m)
     return t->separate && m->reasoning;
 }
 
-// Joins the texts of a message; `no_text` for an answer without any.
+// Joins the texts of a message, without reasoning that the template gets separately; `no_text` for
+// a generated answer without text.
 static char *content_text(const struct chat_template *t, const struct message *m)
 {
     char *text = message_text(m);
@@ -247,7 +248,7 @@ static size_t answer_start(const struct buf *text, const char *generation, size_
 }
 
 // Adds a cut for each generated answer that the template kept whole, except for white space at its
-// ends.
+// ends, and whose reasoning the template did not get separately.
 static void cut_answers(struct cuts *c, const struct chat_template *t,
                         const struct jinja_output *out, const char *generation,
                         const struct message *messages)
@@ -385,8 +386,8 @@ static size_t place_after_cuts(const struct cuts *c, size_t at)
 }
 
 // Finds the answer of message i. It starts where the text departs from a rendering of the messages
-// before i with a generation prompt, and ends where the text departs from a rendering of the
-// messages up to i.
+// before i with a generation prompt. It ends where the text departs from a rendering of the
+// messages up to i or, if no text ends the turn, with the message's text.
 static int find_answer(const struct rendering *r, const struct message *messages, size_t i,
                        const struct jinja_output *out, struct text_range *range, bool *open,
                        uint64_t *steps, struct err *err)
@@ -512,7 +513,7 @@ static bool shows(const struct chat_template *t, const struct jinja_output *out,
 }
 
 // Renders one user message, a text and perhaps a picture; checks that the text appears and that the
-// picture has one placeholder.
+// picture has a placeholder.
 static int try_message(const struct chat_template *t, bool picture, struct err *err)
 {
     static const char text[] = "vlmsh tries this";

@@ -1,5 +1,5 @@
-// core/template/template_layout.c -- messages in a layout (core/template/layouts.c), for a
-// `chat.template` that names one, and for folders whose own template cannot be rendered.
+// core/template/template_layout.c -- messages in a layout (core/template/layouts.c). template.h
+// says when a layout replaces the folder's own template.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

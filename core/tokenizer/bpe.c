@@ -290,8 +290,9 @@ static void whole_word(struct encoder *e, const char *word, size_t length)
     }
 }
 
-// Splits a word before each U+2581 if no token has one after another character: the ids are the
-// same, and short words are faster. (Without a pre-tokenizer, a SentencePiece text is one word.)
+// Splits a word before each run of U+2581 if no token has one after a different character: the ids
+// are the same, and short words are faster. (Without a pre-tokenizer, a SentencePiece text is one
+// word.)
 void bpe_word(struct encoder *e, const char *word, size_t length)
 {
     if (!e->t->marks_apart || e->t->char_id[0x2581] < 0 || e->t->ignore_merges) {

@@ -148,8 +148,8 @@ static void put_part(const struct space_rules *rules, const char *part, size_t l
     buf_add(out, part + done, length - done);
 }
 
-// PREPEND_FIRST, which SentencePiece does not have, leaves a text that starts with a space
-// unchanged.
+// PREPEND_FIRST, which SentencePiece does not have, leaves a text that starts with a space or
+// U+2581 unchanged.
 static bool has_dummy(const struct encoder *e, const struct normal *n, const char *text,
                       size_t length)
 {

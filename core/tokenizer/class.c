@@ -9,8 +9,8 @@
 #include "core/base/text.h"
 #include "core/tokenizer/tokenizer_parts.h"
 
-// Classes without CLASS_PIECES renumber the pieces of a SentencePiece model, or change the text
-// before encoding it.
+// Classes without CLASS_PIECES have no SentencePiece model, or renumber its pieces, or change the
+// text before encoding it.
 static const struct class_kind classes[] = {
     { "LlamaTokenizer", CLASS_PIECES | CLASS_AROUND | CLASS_BOS, { "<s>", "</s>", "<unk>" } },
     { "CodeLlamaTokenizer",
@@ -96,7 +96,7 @@ static bool fits(const struct companions *c, const cJSON *json)
     return true;
 }
 
-// True if the folder contains its own tokenizer code.
+// True if the config names tokenizer code of its own.
 static bool own_code(const cJSON *config)
 {
     return json_get(json_get(config, "auto_map"), "AutoTokenizer") != NULL;

@@ -138,8 +138,8 @@ static void pieces_flush(struct decoding *r, int stage, bool all)
     held->length -= settled;
 }
 
-// SentencePiece: replaces marks with spaces, but drops the first token's mark (the dummy prefix)
-// and, if the normaliser squeezes spaces, every mark before the first letter.
+// SentencePiece: replaces marks with spaces, but with `prepend` drops the first token's mark (the
+// dummy prefix) and, if the normaliser squeezes spaces, every mark before the first letter.
 static void pieces_push(struct decoding *r, int stage, const char *text, size_t length)
 {
     const struct tokenizer *t = r->d->tokenizer;

@@ -351,8 +351,8 @@ static int fill_model(struct tokenizer *t, const struct proto *p, struct err *er
 
 // --- stages ------------------------------------------------------------------------------------
 
-// Llama's tokenizer adds the dummy prefix to every text between special tokens or, if "legacy" is
-// false, only to the first.
+// Unless "add_prefix_space" is false, Llama's tokenizer adds the dummy prefix to every text between
+// special tokens or, if "legacy" is false, only to the first.
 static int fill_stages(struct tokenizer *t, const struct proto *p, const struct companions *c,
                        const struct class_kind *kind, struct err *err)
 {

@@ -71,7 +71,7 @@ static const struct added *added_at(const struct added_list *list, const struct 
     return found;
 }
 
-// True for letters, marks, digits, connectors and joiners.
+// True for letters, marks, decimal digits, letter numbers, connectors and joiners.
 static bool is_word(int32_t c)
 {
     utf8proc_category_t k = utf8proc_category(c);

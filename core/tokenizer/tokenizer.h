@@ -36,7 +36,9 @@ const char *tokenizer_notice(const struct tokenizer *t);
 __attribute__((format(printf, 2, 3))) void tokenizer_add_notice(struct tokenizer *t,
                                                                 const char *format, ...);
 
-// Adds the special tokens of special_tokens_map.json to tokenizer_config.json (NULL: absent).
+// Completes tokenizer_config.json (NULL: absent): adds the special tokens of
+// special_tokens_map.json unless the config lists added tokens, and the special tokens of its class
+// that it does not name.
 void tokenizer_config_complete(cJSON **config, const cJSON *map);
 
 // A tokenizer as a list of tokens, as in the metadata of GGUF files.

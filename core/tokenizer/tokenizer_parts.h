@@ -257,8 +257,8 @@ struct tokenizer {
     int32_t byte_id[256]; // ids of <0x00>, ... with byte_fallback; else -1
     int32_t unknown;      // id of unk_token; -1 if none
     bool fuse_unknown, ignore_merges;
-    bool marks_apart; // no token has U+2581 after another character, so a word ends before each
-                      // U+2581
+    bool marks_apart; // no token has U+2581 after a different character, so a word ends before each
+                      // run of U+2581
 
     struct added_list added, added_normal;
     struct added_list symbols; // user-defined, which the normaliser does not change
@@ -310,15 +310,16 @@ struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *na
 int unigram_fill(struct tokenizer *t, struct err *err);
 // Reads text and flags of an added token; the text is borrowed.
 int added_read(const cJSON *item, struct added *a, struct err *err);
-// Enters an added token under an id from id_take. The text is copied.
+// Enters an added token under an id from id_take or, if the vocabulary has its text, under the
+// vocabulary's id. The text is copied.
 int added_put(struct tokenizer *t, struct added a, struct err *err);
 void added_list_put(struct added_list *list, struct added token, const char *text, size_t length);
 // Sorts the list; call once all tokens are in it.
 void added_sort(struct added_list *list);
 // Returns -1 if there is no space for another stage.
 int stages_full(int count, struct err *err);
-// Sets `fused` in the decoder's stages that follow Fuse or ByteLevel: they receive a text, not
-// tokens.
+// Completes the decoder: adds DECODE_SPACES if it has no stage, and sets `fused` in the stages that
+// follow Fuse or ByteLevel, which receive a text, not tokens.
 void mark_fused(struct tokenizer *t);
 
 // Appends a text to a comma-separated list.
@@ -326,7 +327,7 @@ void list_put(struct buf *b, const char *text);
 
 // --- folders -----------------------------------------------------------------------------------
 
-// The files beside a tiktoken.model or tokenizer.model; NULL if absent.
+// The small files beside a tokenizer's file; NULL if absent.
 struct companions {
     cJSON *config;  // tokenizer_config.json
     cJSON *special; // special_tokens_map.json
