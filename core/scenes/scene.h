@@ -124,7 +124,7 @@ void put_description(struct buf *b, const struct scene *s);
 enum { TURNS_MAX = 8 };
 
 struct turn {
-    const char *kind, *metric, *strategy; // strategy: NULL unless it is a yes/no question
+    const char *kind, *metric, *strategy; // strategy: NULL unless metric is "yesno"
     struct buf question, answer, key;     // key: text that the metric searches for; empty: answer
 };
 

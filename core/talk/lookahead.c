@@ -38,9 +38,9 @@ enum { LONG = 3, SHORT = 2 }; // lengths of the n-grams that are looked up
 
 // Drafts per pass by acceptance rate, chosen for the most tokens per second on a CPU (not yet
 // measured on a GPU). With bf16 weights, a pass of two rows takes hardly longer than a pass of one
-// row, four and six rows take 1.7 and 2.1 times as long, and more rows exceed the registers. With
-// block-quantised weights, two rows already take up to twice as long, four and six rows 3.2 and 4.5
-// times as long (docs/speed.md).
+// row, four and six rows take 1.6 and 2.2 times as long, and more rows exceed the registers. With
+// block-quantised weights and AVX-512, products of two rows already take 1.9 to 2.4 times as long
+// as those of one row, and four rows 3.1 to 4.0 times (docs/speed.md).
 static const struct length {
     double share;
     int64_t drafts;

@@ -102,7 +102,8 @@ int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const c
 
 // --- templates -----------------------------------------------------------------------------------
 
-// Returns NULL for an unknown or invalid construct; the message names the construct and its line.
+// Returns NULL with the reason: the line of an unknown or invalid construct, invalid UTF-8, a
+// template that is too long, or a spent budget.
 struct jinja *jinja_parse(const char *text, size_t length, const char *name, struct err *err);
 void jinja_free(struct jinja *t);
 // True if the template mentions this variable or function.

@@ -448,7 +448,7 @@ struct jinja_value jinja_call_strip(struct jinja_run *r, struct jinja_value v,
 
 struct jinja_value jinja_argument(const struct jinja_args *args, size_t i); // ABSENT past the end
 bool jinja_argument_true(const struct jinja_args *args, size_t i, bool otherwise);
-// Fails unless the argument is an integer or bool.
+// Returns `otherwise` for a missing argument; fails for one that is neither an integer nor a bool.
 int64_t jinja_argument_int(struct jinja_run *r, const struct jinja_args *args, size_t i,
                            int64_t otherwise, const char *who);
 

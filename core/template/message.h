@@ -22,7 +22,8 @@ struct message {
     enum role role;
     struct content_item *content;
     size_t content_count;
-    // Generated answers and raw ids keep their token ids and are never tokenised again.
+    // Generated answers and raw messages have token ids. An answer is tokenised again only after
+    // message_drop_ids, or if a chat template does not keep its whole text.
     bool generated;
     struct ids ids;
     // The reasoning of an answer, without marks; NULL: none. The answer proper starts at byte
@@ -87,7 +88,7 @@ struct picture_mark {
     int64_t number; // of the picture in the prompt, from 0; -1: the prompt does not number pictures
 };
 
-// Frees all but the visual tokens, which the conversation owns.
+// Frees all but the visual tokens and their focus, which the conversation owns.
 void picture_release(struct picture *p);
 
 #endif

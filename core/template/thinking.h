@@ -8,7 +8,8 @@
 //   thinking_release(&t);
 //
 // Marks, and white space around them, belong to neither text. An answer may start with several
-// pieces of reasoning. If a closing mark has no opening one, all text before it is reasoning.
+// pieces of reasoning. A closing mark without an opening one makes all text before it reasoning,
+// unless the answer already has reasoning.
 #ifndef CORE_TEMPLATE_THINKING_H
 #define CORE_TEMPLATE_THINKING_H
 

@@ -60,7 +60,8 @@ static enum token_type type_of(const struct tokenizer *t, int32_t id, bool piece
     return TOKEN_TYPE_NORMAL;
 }
 
-// Stores the texts of all ids; missing ids get a text that no input contains.
+// Stores the texts and types of all ids; missing ids get the text "[PADn]" and the type unused, so
+// that no input becomes one of them.
 static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t n, bool pieces)
 {
     size_t *at = xreallocarray(NULL, n + 1, sizeof *at);
