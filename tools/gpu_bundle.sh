@@ -1,6 +1,6 @@
 #!/bin/bash
-# Packs built tests and benchmarks for a machine that has a GPU and its driver but no compilers and none of the
-# libraries that vlmsh needs: tools/gpu_bundle.sh OUT.tar.xz PROGRAM... (`make gpu-bundle` names the programs). On
+# Packs built tests and benchmarks for a machine that has a GPU, its driver and CUDA's libraries but no compilers and no
+# other libraries that vlmsh needs: tools/gpu_bundle.sh OUT.tar.xz PROGRAM... (`make gpu-bundle` names the programs). On
 # that machine:
 #
 #   tar -xJf gpu-bundle.tar.xz && cd vlmsh-gpu
@@ -9,8 +9,8 @@
 #   ./run first [PART...]     # tests/bench/gpu/first.sh: checks and measurements, most valuable first
 #   ./run vlmsh [ARGUMENT...]
 #
-# That machine must have CUDA's own libraries (cuBLASLt); the bundle holds the others, and patchelf
-# makes the programs look for them there. The bundle may take 64 MiB at most.
+# The bundle holds the libraries except CUDA's (cuBLASLt) and the C library's, and patchelf makes the programs look for
+# them there. The bundle may take 64 MiB at most.
 set -eu
 out=$(realpath "$1")
 shift

@@ -4,6 +4,9 @@
 //   tokenizer.json  tokenizer_config.json  special_tokens_map.json  chat_template.jinja
 //   model.safetensors, or model-0000K-of-0000N.safetensors and model.safetensors.index.json
 //
+// Only shapes with an encoder have preprocessor_config.json and, unless they define their own
+// preprocessing, processor_config.json.
+//
 // Random weights are normally distributed and rounded to bf16: 16 random bits index a table of
 // 65536 equally likely values, so that drawing keeps up with the disk.
 #include "core/new/new_model.h"
@@ -36,7 +39,7 @@ struct job {
     int count;
     size_t capacity;
     uint64_t seed, done, total; // done, total: bytes of weights
-    uint64_t offset;            // index of the next tensor's first weight in the model
+    uint64_t offset; // index of the next tensor's first weight, with counts rounded up to 4
     const struct load_progress *progress;
     struct {
         double spread;
@@ -289,7 +292,7 @@ static int write_texts(struct job *j, struct err *err)
 
 // --- weights -------------------------------------------------------------------------------------
 
-// Solves P(normal < x) = p, 0 < p < 1/2, by Newton's method.
+// Solves P(normal < x) = p, 0 < p < 1/2, by Newton's method, which starts at x.
 static double normal_quantile(double p, double x)
 {
     for (int i = 0; i < 50; i++) {

@@ -23,9 +23,10 @@
 //   planted.json          existence: four per picture, answered by the cause    (planted)
 // The .json files are in LLaVA format ({"id", "image", "conversations"}) with "kind", "metric"
 // (exact, yesno, contains) and, if the metric does not search for the whole answer, "answer".
-// yesno.json also has "strategy", as in POPE (Li et al. 2023): random; popular asks for a common
-// object of this world; adversarial asks for a shape and a colour that both occur in the picture
-// but not together.
+// yesno.json also has "strategy", the choice of the absent object as in POPE (Li et al. 2023):
+// random; popular: a common object of this world; adversarial: a shape and a colour that both occur
+// in the picture but not together, or else a shape of the picture in a colour in which it does
+// not occur.
 //
 // planted.json trains models with a known reason for their answers: "strategy" says whether the
 // object is present or absent, but the answer depends only on "planted_cause". objects.jsonl then

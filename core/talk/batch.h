@@ -53,8 +53,8 @@ struct batch_answer {
 };
 
 // Answers all prompts as answer_run would one by one, with the sampling settings of `settings`;
-// extends s by answer tokens. -1 with a message; unless *cancelled, the caller then answers the
-// prompts one by one.
+// extends s by the answer tokens that passes have computed. -1 with a message; unless *cancelled,
+// the caller then answers the prompts one by one.
 int batch_answers(struct conversation *c, const struct settings *settings,
                   const atomic_bool *cancel, struct sequence *s, int count,
                   struct batch_answer *answers, bool *cancelled, struct err *err);

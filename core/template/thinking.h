@@ -31,7 +31,8 @@ extern const struct thinking_marks thinking_table[];
 
 enum { THINKING_MOST = 12 };
 
-// The marks of a model: those of the table, and a pair found in its template or tokenizer.
+// The marks of a model: those of the table, rare ones only if its template or tokenizer has the
+// closing mark, and a pair found there.
 struct thinking_list {
     struct thinking_marks marks[THINKING_MOST + 1]; // ends with a row without marks
     char *open, *close;                             // the pair found there, or NULL

@@ -117,7 +117,8 @@ int charsmap_run(struct encoder *e, const struct normal *n, const char *text, si
 
 // --- as in tokenizer.model ---------------------------------------------------------------------
 
-// Returns the number of bytes that are replaced next, and their replacement.
+// Returns the length of the next part (a user-defined symbol, the longest text of the table, or a
+// character) and its replacement, the part itself unless the table has it.
 static size_t next_part(const struct encoder *e, const struct normal *n, const char *text,
                         size_t length, const char **part, size_t *part_length)
 {

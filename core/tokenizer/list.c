@@ -1,11 +1,12 @@
 // core/tokenizer/list.c -- a list of tokens (of a GGUF file), vocab.json and merges.txt, or a
 // tiktoken.model -> struct tokenizer.
 //
-// Byte-level BPE is converted to a tokenizer.json and read as one. These formats lack word
-// patterns; tables supply them for the list's pre-tokenizer or the tokenizer's class. (Names and
-// patterns of lists follow llama.cpp's src/llama-vocab.cpp, or a model's tokenizer.json if it is
-// more precise.) A tiktoken.model has no merges: encoding merges the pair whose result has the
-// lowest rank, so every split of a token into two is a merge.
+// Byte-level BPE and Gemma 4's lists are converted to a tokenizer.json and read as one; pieces.c
+// reads other lists of SentencePiece's BPE. The formats of byte-level BPE lack word patterns;
+// tables supply them for the list's pre-tokenizer or the tokenizer's class. (Names and patterns of
+// lists follow llama.cpp's src/llama-vocab.cpp, or a model's tokenizer.json if it is more precise.)
+// A tiktoken.model has no merges: encoding merges the pair whose result has the lowest rank, so
+// every split of a token into two is a merge.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,8 +183,8 @@ cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
     return token;
 }
 
-// Adds all tokens but unused ones to the vocabulary or the added tokens (`both`: added tokens to
-// both), then the merges. Returns the tokenizer.json, NULL on error.
+// Adds all tokens but unused and empty ones to the vocabulary or the added tokens (`both`: added
+// tokens to both), then the merges. Returns the tokenizer.json, NULL on error.
 static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, struct err *err)
 {
     cJSON *model = cJSON_GetObjectItemCaseSensitive(json, "model");
