@@ -1,6 +1,6 @@
 // core/template/jinja_parts.h -- private to the template engine.
 //
-//   jinja_lex.c         template -> tokens: white-space control, raw blocks, comments
+//   jinja_lex.c         template -> tokens: white-space control, comments
 //   jinja_parse.c       tokens -> the tree: expressions and statements
 //   jinja_run.c         statements: scopes, loops, macros, output
 //   jinja_eval.c        expressions: operators, indices, attributes, calls
