@@ -47,8 +47,8 @@ struct ranks {
     double idle;          // clock_seconds() when the last flight began to wait
 };
 
-// Opens this process's rank. NULL with a message if Open MPI is missing or mpirun did not start
-// this process.
+// Opens this process's rank. NULL with a message if mpirun did not start this process, or if Open
+// MPI is missing, lacks a function, or was built without threads.
 struct ranks *ranks_open(struct err *err);
 // Waits for all ranks, then leaves MPI.
 void ranks_close(struct ranks *r);
