@@ -41,7 +41,8 @@ static void notice_methods(const struct shell *shell, const struct adapter *a)
     }
 }
 
-// Warns if training.json records a different base model.
+// Warns if training.json records a different base model, or if the loaded model cannot be
+// identified.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
     cJSON *record = run_folder_read(a->folder, NULL);

@@ -214,7 +214,7 @@ const struct command command_ask = {
              "[--limit N] [--system TEXT] [--again] [--job [--ranks N]]",
     .help = "Asks a question, every question of a data file, or one question about each picture.",
     .details =
-        "With --data and --each, each sample is a separate conversation, with the current system "
+        "With --data or --each, each sample is a separate conversation, with the current system "
         "message and settings. The current conversation stays as it is.",
     .options = ask_rows,
     .min = 1,

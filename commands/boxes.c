@@ -41,8 +41,8 @@ static int boxes_run(struct shell *shell, int argc, char **argv, struct err *err
     struct table_builder t;
     const struct box_style *style;
     int status = 0;
-    // The model's family determines the notation of boxes; without a model, engine_boxes guesses
-    // it.
+    // Loads the default model if none is loaded: unless image.boxes is set, the model's family
+    // determines the notation of boxes. Without a model, engine_boxes guesses it.
     command_check_needs(shell, NEEDS_MODEL, NULL);
     const int picture = engine_boxes(shell->engine, &style, &b);
     if (picture < 0)

@@ -1,5 +1,5 @@
-// commands/calibrate.c -- /calibrate collects statistics of a model for its methods, /norms and
-// /lens; /calibration loads and shows the resulting files.
+// commands/calibrate.c -- /calibrate collects statistics of a model for methods and probes;
+// /calibration loads, lists and shows the resulting files.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int merge(struct shell *shell, int argc, char **argv, struct err *err)
 
 static int calibrate_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const bool once = !strcmp(argv[argc - 1], "--once"); // not an argument of the job
+    const bool once = !strcmp(argv[argc - 1], "--once"); // read here, only as the last word
     if (command_check_needs(shell, NEEDS_STORE, err) < 0) return -1;
     if (once && argc > 3 && access(argv[2], F_OK) == 0) {
         sinks_notice(shell->sinks, "'%s' already exists: nothing to do", argv[2]);

@@ -251,8 +251,9 @@ const struct command command_changed = {
     .usage = "/changed [N] [--worse|--better] [--job JOB]",
     .help = "Shows a flip of the last comparison: a question that one side answers better.",
     .details = "Shows the question with its picture, the reference and both answers. N counts "
-               "the flips of the last /compare --data from 1. In the full screen, press Alt-s, "
-               "then step through the flips with the arrow keys.",
+               "the flips of the last /compare --data or --job from 1; with --worse or --better, "
+               "only those. In the full screen, press Alt-s, then step through the flips with the "
+               "arrow keys.",
     .options = options,
     .run = changed_run,
 };

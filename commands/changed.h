@@ -1,5 +1,5 @@
-// commands/changed.h -- the questions of a comparison that one side answers better than the other:
-// kept by /compare, shown by /changed.
+// commands/changed.h -- the questions of a comparison, kept by /compare or read from a job by
+// /changed, which shows the flips: those that one side answers better.
 #ifndef COMMANDS_CHANGED_H
 #define COMMANDS_CHANGED_H
 
@@ -19,7 +19,7 @@ struct changed_source {
 };
 
 // Replaces the shell's questions with those of *d, which becomes empty. In the full screen, also
-// shows the first flip.
+// shows the first flip, if any.
 void changed_keep(struct shell *shell, const struct changed_source *source,
                   struct compared_data *d);
 void changed_forget(struct shell *shell);

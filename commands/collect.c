@@ -1,5 +1,6 @@
 // commands/collect.c -- /collect: runs a command and appends values from its tables to a CSV file,
-// one row per run, so that scripts can measure under many settings and plot or report the results.
+// as one row, or as a row for each row of a table. So scripts can measure under many settings and
+// plot or report the results.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ struct collecting {
     } pairs[WORDS_MAX];
     int pair_count;
     const char *table; // table whose rows are all collected; NULL: only cells
-    bool intervals;    // with those of the table of its intervals beside them
+    bool intervals;    // also those of its table of intervals, as further columns
     bool again;
     int argc; // of the command
     char **argv;
@@ -263,7 +264,8 @@ static void set_cells(struct csv *t, size_t row, const struct csv *from, size_t 
     }
 }
 
-// Returns the intervals of a table, row by row; NULL with a message if it has none.
+// Returns the intervals of a table, row by row; NULL with a message if it has none, or if only some
+// of the table's rows were shown.
 static const struct csv *find_intervals(const struct collecting *c, const struct shown *of,
                                         struct err *err)
 {
@@ -305,9 +307,9 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
     return 0;
 }
 
-// Adds the new rows to the file and drops old rows with the same values; old rows from a different
-// model or state stay unless --again is given. Reads the file again first, because the command may
-// also have collected into it.
+// Adds the new rows to the file and drops old rows with the same values; of these, rows from a
+// different model or state stay unless --again is given. Reads the file again first, because the
+// command may also have collected into it.
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
@@ -529,11 +531,11 @@ const struct command command_collect = {
     .usage =
         "/collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE [TABLE.interval]] [--again] : "
         "COMMAND",
-    .help = "Runs a command and appends values from its tables to a CSV file, one row per run.",
+    .help = "Runs a command and appends values from its tables to a CSV file.",
     .details =
         "NAME=VALUE records a condition of the measurement. NAME=@CELL records one value: CELL "
-        "is ROW, ROW:COLUMN (default: the second column) or TABLE:ROW:COLUMN; names may be "
-        "patterns. TABLE records all rows of a table, and TABLE.interval after it the 95% "
+        "is ROW, ROW:COLUMN (default: the column after the row's name) or TABLE:ROW:COLUMN; names "
+        "may be patterns. TABLE records all rows of a table, and TABLE.interval after it the 95% "
         "intervals of "
         "means over a data set, as columns \"X low\" and \"X high\".\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "

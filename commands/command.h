@@ -51,7 +51,8 @@ struct shell {
     struct sinks *sinks; // the engine's
     struct variable *variables;
     size_t variable_count;
-    // Loads the default model when a line needs a model and none is loaded; NULL: no default.
+    // Loads the default model when a line needs a model or tokenizer and none is loaded; NULL: no
+    // default.
     int (*load_default)(void *self, struct err *err);
     void *load_default_self;
     const struct shell_screen *screen; // NULL for other front ends
@@ -59,10 +60,10 @@ struct shell {
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
-    struct changed *changed; // flips of the last /compare --data (commands/changed.h), or NULL
-    bool quit;               // /quit was entered
-    bool interactive;        // a person types: a failed line does not end the program
-    int depth;               // nesting depth of /run
+    struct changed *changed;       // questions that /changed shows (commands/changed.h), or NULL
+    bool quit;                     // /quit was entered
+    bool interactive;              // a person types: a failed line does not end the program
+    int depth;                     // nesting depth of scripts that commands run (/run, /paper)
     const struct command *running; // the command whose run() is active
     const char *typed;             // the running command's arguments as typed; NULL: not typed
 };
@@ -158,14 +159,14 @@ const struct command *command_of_action(const char *action, const char *first, b
                                         struct err *err);
 // Returns whether `word` is one of the space-separated `words`, which may be NULL.
 bool word_among(const char *words, const char *word, size_t length);
-// Checks that the model, tokenizer or database that the command needs is open; -1 with a message
-// that names the missing step.
+// Checks that the model, tokenizer and database that the command needs are open. Loads the default
+// model if a model or tokenizer is missing. -1 with a message that names the missing step.
 int command_check_needs(const struct shell *shell, unsigned needs, struct err *err);
 // Checks the command's arguments and needs, then runs it.
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 
-// Reports notices about the adapter in use, once per adapter (commands/adapter.c).
+// Reports notices about the adapter in use, once after each load (commands/adapter.c).
 void adapter_report(const struct shell *shell);
 
 // The command of a probe: usage and help come from the probe's file (commands/probe.c).
@@ -187,20 +188,22 @@ char *set_read(int argc, char **argv);
 // typed. The caller frees the text (commands/probe.c).
 char *shell_kept_words(const struct shell *shell, int argc, char **argv);
 // Returns the value after `now` among the `count` given values, or, if count is 0, among those of a
-// flag or choice. The first value follows the last. NULL: the setting has no such values.
+// flag, choice or template variable (true, false). The first value follows the last, and a `now`
+// that is not among them. NULL: the setting has no such values.
 const char *setting_next(const struct setting *row, const char *now, int count, char **values);
 // Runs one logical line (commands/script.h joins physical lines): empty or #comment, /command args,
-// otherwise text for the model. Replaces ${NAME} from the variables or the environment. The caller
+// otherwise text for the model. If shell->interactive, "help" means /help, and words that quit
+// other programs are refused. Replaces ${NAME} from the variables or the environment. The caller
 // reports *err.
 int shell_line(struct shell *shell, const char *line, struct err *err);
 // Returns whether the line may run during an answer (`live` in struct command).
 bool shell_line_live(const char *line);
 // Runs a script file ("-" = standard input) and stops at the first error: "FILE:LINE: reason".
-// Outside /run, each line ends with EVENT_DONE; for a failing line the caller emits EVENT_ERROR and
+// At depth 0, each line ends with EVENT_DONE; for a failing line the caller emits EVENT_ERROR and
 // EVENT_DONE.
 int shell_script(struct shell *shell, const char *path, struct err *err);
 // Runs the user's startup file. A line that fails is reported ("FILE:LINE: reason") and skipped;
-// the others still apply.
+// the others still apply. Ends at a line that cannot be read.
 void shell_config(struct shell *shell, const char *path,
                   void (*report)(void *self, const struct err *err), void *self);
 

@@ -237,7 +237,7 @@ static int compare_question(struct asking *a, struct err *err)
 
 enum { CHANGED = 20 };
 
-// Shows the flips: questions that one side answers better.
+// Shows the first flips: questions that one side answers better.
 static void show_changed(const struct asking *a, const struct compared_data *d)
 {
     struct table_builder t;

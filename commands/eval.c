@@ -1,4 +1,5 @@
-// commands/eval.c -- /eval: evaluates the model on a data set and shows scores and answers.
+// commands/eval.c -- /eval: evaluates the model on a data set and shows scores and answers; starts
+// the jobs of --plan and --sets.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -268,7 +268,8 @@ static int draw_table(const struct shell *shell, const char *path, const struct 
     return status;
 }
 
-// Draws a figure of all columns or, if it would have too many lines, one figure per column.
+// Draws a figure of all columns. If it would have too many curves, a table of conditions gets a
+// figure per column instead. Points always share one figure.
 static int draw_lines(const struct shell *shell, const char *path, const struct results *r,
                       const struct result_table *t, bool *first, struct err *err)
 {

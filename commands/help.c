@@ -225,7 +225,7 @@ static void topic_positions(const struct shell *shell)
 {
     struct table_builder t;
     sinks_text(shell->sinks,
-               "Names of positions, for /lens, /knockout, /ablate, /patch and /attribute; "
+               "Names of positions, for /hide, /lens, /knockout, /ablate, /patch and /attribute; "
                "separate several with commas "
                "(picture,question):");
     table_begin(&t, "positions", "name|positions");

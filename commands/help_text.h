@@ -25,7 +25,7 @@ struct help_part {
 bool help_part_next(const char **at, struct help_part *part);
 void help_part_release(struct help_part *part);
 // Returns whether one of the space-separated search terms (struct command, struct setting) begins
-// with the pattern, which needs three letters. `terms` may be NULL.
+// with the pattern, which needs three letters or more. `terms` may be NULL.
 bool help_finds(const char *terms, const char *pattern);
 
 #endif

@@ -29,7 +29,9 @@ static const struct option_row hide_rows[] = {
       .optional = true, .many = true },
     { "--picture", "I", "the picture that shows `object NAME` (default: the last one)", OPTION_INT,
       AT(picture), 0, INT32_MAX },
-    { "--objects", "FILE", "the objects of the pictures, as /scenes writes them, for `object NAME`",
+    { "--objects", "FILE",
+      "annotations of the pictures, for `object NAME`, in the format of objects.jsonl (/scenes), "
+      "of COCO's instances or of RefCOCO's rows as JSON",
       OPTION_TEXT, AT(objects) },
     { "--boxes", NULL, "uses the boxes of objects even if the file has their outlines", OPTION_FLAG,
       AT(boxes) },

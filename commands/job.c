@@ -134,7 +134,7 @@ static char *settings_changes(const struct settings *s)
     return buf_take(&b);
 }
 
-// Draws the loss, if it was recorded.
+// Draws the loss, if more than one value was recorded.
 static int show_loss(const struct shell *shell, int64_t id, struct err *err)
 {
     struct curve c;

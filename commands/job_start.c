@@ -142,8 +142,8 @@ int job_submit(struct shell *shell, int64_t id, struct err *err)
     return 0;
 }
 
-// A job that cannot be submitted is deleted. Its number is not used again: an sbatch that timed out
-// may still have submitted the job.
+// Writes the job's script and, with --submit, submits it. If this fails, deletes the job. Its
+// number is not used again: an sbatch that timed out may still have submitted the job.
 static int queue_job(struct shell *shell, int64_t id, const struct job_where *where,
                      struct err *err)
 {

@@ -21,11 +21,11 @@ struct job_where {
 
 struct job_kind;
 // Reads --ranks, --sbatch and --submit and removes them from the arguments of a job of kind k
-// (NULL: of any kind).
+// (NULL: of any kind). Leaves --submit FILE, which is the option of some kinds.
 int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct job_where *where,
                      struct err *err);
 // Checks the arguments with the job kind, records the job with the shell's model and settings,
-// starts its process (with `--ranks N` its N processes) and reports its number. Returns at once.
+// starts its process (or job.ranks processes) and reports its number. Returns at once.
 // With --sbatch or --submit, writes a script for a queue instead; --submit also submits it.
 int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv, struct err *err);
 // Returns a job's specification with the shell's model and settings, which it borrows.
@@ -61,7 +61,7 @@ int job_check_ranks(const struct job_kind *k, const struct settings *s, bool que
 int job_submit(struct shell *shell, int64_t id, struct err *err);
 
 // Returns "job 3 (train) is done" or "job 3 (train) failed: the disk is full"; with sinks, also
-// shows the job's tables. The caller frees the text.
+// shows the tables of a job that is done. The caller frees the text.
 char *job_text_end(const struct shell *shell, const struct job_row *row, struct sinks *sinks);
 
 #endif

@@ -54,8 +54,9 @@ static const struct option_row options[] = {
       "demo/seeing/adapter; only for tables that train no model, and for layernorm tuned and "
       "norm-alignment text-gain",
       OPTION_FLAG, .at = offsetof(struct paper_request, small) },
-    { "--limit", "N", "samples per set and measurement (with --demo by default 100)", OPTION_WHOLE,
-      .at = offsetof(struct paper_request, limit), 1, INT64_MAX },
+    { "--limit", "N",
+      "samples per measurement (default: 100) and per set (default: all; with --demo 100)",
+      OPTION_WHOLE, .at = offsetof(struct paper_request, limit), 1, INT64_MAX },
     { "--steps", "N",
       "with --demo: steps of each training run (default: 60); otherwise steps between the "
       "checkpoints of ira figure6",
@@ -88,14 +89,14 @@ static void list(const struct shell *shell, const struct paper *only)
 
 // --- the plan ------------------------------------------------------------------------------------
 
-// True for a setting that changes no result: where and how jobs run, the screen, figures.
+// True for a setting that the plan keeps, because it changes no result: where and how jobs run, the
+// screen, figures. Settings of STALE_RUNS are reset, although they change no result either.
 static bool is_kept(const struct setting *row)
 {
     return row->stale == STALE_JOBS || row->stale == STALE_NOTHING;
 }
 
-// Adds the user's settings that change no result (job.ranks 8) after each line that resets all
-// settings.
+// After each line that resets all settings, adds lines that restore the kept ones (job.ranks 8).
 static char *keep_settings(char *commands, const struct settings *s)
 {
     static const char reset[] = "/reset all\n";
@@ -115,7 +116,7 @@ static char *keep_settings(char *commands, const struct settings *s)
     return buf_take(&b);
 }
 
-// Returns the next line of *text that can change a result; NULL at the end.
+// Returns the next line of *text, but skips lines that set a kept setting; NULL at the end.
 static const char *next_line(const char **text, size_t *length)
 {
     static const char set[] = "/set ";
@@ -133,7 +134,7 @@ static const char *next_line(const char **text, size_t *length)
     return NULL;
 }
 
-// Returns whether two plans have the same commands, except for settings that change no result.
+// Returns whether two plans have the same commands, except for kept settings.
 static bool same_plan(const char *a, const char *b)
 {
     const char *x, *y;
@@ -146,7 +147,7 @@ static bool same_plan(const char *a, const char *b)
     return true;
 }
 
-// Fails with a message that names the option for the plan's missing variable.
+// Fails because the plan's variable `name` has no value; the message names the option that sets it.
 static int missing(const struct paper_plan *p, const char *name, struct err *err)
 {
     static const char *const hints[][2] = {
@@ -159,8 +160,8 @@ static int missing(const struct paper_plan *p, const char *name, struct err *err
                             "source tree, or --model FOLDER");
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++)
         if (!strcmp(name, hints[i][0]))
-            return err_set(err, "%s %s needs %s: %s; or try it with --demo", p->paper->name,
-                           p->table->name, hints[i][1], p->table->needs);
+            return err_set(err, "%s %s needs %s: %s%s", p->paper->name, p->table->name, hints[i][1],
+                           p->table->needs, p->table->small ? "" : "; or try it with --demo");
     BUG("a plan of %s has ${%s}", p->paper->name, name);
 }
 
@@ -176,7 +177,7 @@ static int write_out(const struct paper_plan *p, const char *name, const char *t
 bool paper_plan_contains(const struct paper_plan *p, const char *path)
 {
     const size_t length = strlen(p->out);
-    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): an argument is a text
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): never NULL
     return !strncmp(path, p->out, length) && path[length] == '/';
 }
 
@@ -194,7 +195,8 @@ static bool has_tables(const struct paper_plan *p)
     return found;
 }
 
-// Refuses results of a different plan: a table must not mix models or numbers of samples.
+// Refuses results of a different plan in the table's folder: a table must not mix models, data or
+// numbers of samples.
 static int check_results(const struct paper_plan *p, struct err *err)
 {
     enum { PLAN_MAX = 1 << 20 };
@@ -219,8 +221,8 @@ static int check_results(const struct paper_plan *p, struct err *err)
                    p->folder);
 }
 
-// Makes OUT and the table's folder. Refuses an OUT that holds other files, or results of a
-// different plan.
+// Makes OUT and the table's folder. Refuses an OUT that has files but no table, and a table's
+// folder with results of a different plan.
 static int open_folder(const struct paper_plan *p, struct err *err)
 {
     if (mkdir(p->out, 0777) < 0 && errno != EEXIST)
@@ -232,8 +234,8 @@ static int open_folder(const struct paper_plan *p, struct err *err)
     return check_results(p, err);
 }
 
-// Like places_installed, but relative if the file is in the current folder, as the plan's other
-// paths are: a report must not name this machine's folders.
+// Like places_installed, but a path in the current folder becomes relative, so that reports do not
+// name that folder.
 static char *installed(const char *name, const char *file)
 {
     char *path = places_installed(name, file), *here = getcwd(NULL, 0);
@@ -244,8 +246,8 @@ static char *installed(const char *name, const char *file)
     return path;
 }
 
-// Returns the line that joins the demo's encoder and SmolLM2 in OUT/joined. NULL if one of them is
-// missing, or if the table's demo trains a model but not that of --small.
+// Returns the plan's line that joins the demo's encoder and SmolLM2 into OUT/joined. NULL with a
+// message if one of them is missing, or if the table's demo trains a model but not that of --small.
 static char *make_small(const struct paper_plan *p, struct err *err)
 {
     char *encoder = installed("demo/model", "config.json");
@@ -255,7 +257,8 @@ static char *make_small(const struct paper_plan *p, struct err *err)
         err_set(err, "%s %s trains models, which --small does not: use --demo", p->paper->name,
                 p->table->name);
     else if (!encoder || !decoder)
-        err_set(err, "--small needs build/smollm2.gguf beside the program: run make real");
+        err_set(err,
+                "--small needs demo/model and build/smollm2.gguf (make real) beside the program");
     else
         lines = xasprintf("/new --encoder %s --decoder %s/smollm2.gguf --merge 4 --seed 1 "
                           "%s/joined --once\n",
@@ -285,7 +288,7 @@ static char *with_adapter(char *commands, const char *model)
     return buf_take(&b);
 }
 
-// Names the options that the plan does not use.
+// Emits a notice for each given option that the plan does not use.
 static void name_unused(const struct paper_plan *p)
 {
     const struct paper_request *a = p->asked;
@@ -332,8 +335,8 @@ static int check_set(struct set_source *s, struct err *err)
     return status;
 }
 
-// Checks that a file of --data can be read, or that of SET[/SUITE]:FILE[:DIR], a value of
-// train.validation.
+// Checks that a value of --data can be read: a file or, for train.validation,
+// SET[/SUITE]:FILE[:DIR].
 static int check_data(const char *text, struct err *err)
 {
     struct set_source s = { 0 };
@@ -346,7 +349,8 @@ static int check_data(const char *text, struct err *err)
     return status;
 }
 
-// Checks the paths, which the plan's commands do not quote, and that the data can be read.
+// Refuses characters in the paths of OUT, model and data that a plan cannot have, because its lines
+// do not quote these paths. Without --demo, also checks that the data can be read.
 static int check_words(const struct paper_plan *p, const char *model, const char *const data[3],
                        struct err *err)
 {
@@ -363,7 +367,7 @@ static int check_words(const struct paper_plan *p, const char *model, const char
     return 0;
 }
 
-// Makes the texts of the plan.
+// Expands the plan's templates: makes p->commands and p->scores.
 static int expand(struct paper_plan *p, struct err *err)
 {
     const struct paper_request *a = p->asked;
@@ -502,7 +506,8 @@ static int fill(struct paper_plan *p, struct err *err)
 
 // --- the command ---------------------------------------------------------------------------------
 
-// Waits for jobs of an interrupted run of the plan, which work in OUT.
+// Waits for the running jobs that were started in the current folder and have an argument in OUT,
+// such as those of an interrupted run of the plan.
 static int wait_for_jobs(const struct paper_plan *p, struct err *err)
 {
     struct job_row *rows;
@@ -568,7 +573,8 @@ static void plan_release(struct paper_plan *p)
     csv_release(&p->claims);
 }
 
-// Reproduces the table under one reading, or by default if NULL, and adds its claims to *all.
+// Reproduces the table under one reading (NULL: the default). Unless --dry is given, adds its
+// claims to *all.
 static int reproduce_in(const struct paper_request *a, const struct paper_plan *like,
                         const struct paper_reading *reading, struct csv *all, struct err *err)
 {
@@ -656,9 +662,9 @@ const struct command command_paper = {
         "Writes a plan of ordinary commands to OUT/PAPER-TABLE/plan.vlmsh, shows it and runs it. "
         "The resulting table shows the measured numbers beside the paper's, 95% intervals, and a "
         "verdict on each claim of the paper. Training runs, calibrations and evaluations are jobs: "
-        "to continue after an interruption, repeat the command. The plan begins with /reset all, "
-        "which keeps only settings that change no result (job.ranks, screen.theme ...), and loads "
-        "models, so run it in a shell of its own. Without arguments, lists papers and tables.\n"
+        "to continue after an interruption, repeat the command. The plan resets all settings "
+        "except some that change no result (job.ranks, screen.theme ...) and loads models, so run "
+        "it in a shell of its own. Without arguments, lists papers and tables.\n"
         "    /paper capa table1 --demo\n"
         "    /paper capa table1 --model llava-1.5-7b-hf --sets benchmarks --dry",
     .options = options,

@@ -51,7 +51,8 @@ static void add_cost(struct costs *c, const char *what, double samples, double s
     c->memory = fmax(c->memory, memory);
 }
 
-// Checks the first picture of a data set, and that the model takes pictures if there is one.
+// Checks the first picture of a data set. Fails if there is one but the model is text-only, unless
+// the plan has yet to make the model.
 static int check_picture(const struct costs *c, const struct dataset *d, const char *what,
                          struct err *err)
 {
@@ -64,8 +65,8 @@ static int check_picture(const struct costs *c, const struct dataset *d, const c
     return status < 0 ? err_in(err, "%s", what) : 0;
 }
 
-// Counts the samples of a training file and checks a picture; NaN if the plan has yet to make the
-// file.
+// Counts the samples of a training file and checks a picture. *count is NaN if the file does not
+// exist: usually the plan has yet to make it.
 static int count_samples(const struct costs *c, const char *file, double *count, struct err *err)
 {
     struct dataset d = { .file = -1 };
@@ -189,7 +190,8 @@ static const char *option_of(const struct words *w, const char *name)
     return NULL;
 }
 
-// Runs a line that only opens a model or changes settings; adds the cost of any other line.
+// Runs a line that opens an existing model or changes settings, and with --small the /new that
+// joins the model. Adds the cost of a line that trains, measures or evaluates; skips all others.
 static int cost_line(struct costs *c, const char *line, struct err *err)
 {
     struct shell *shell = c->plan->shell;
@@ -234,7 +236,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     return status;
 }
 
-// Says if this machine has less memory or disk space than the plan needs.
+// Emits a notice if this machine has less free memory or disk space than the plan needs.
 static void note_room(const struct costs *c)
 {
     struct shell *shell = c->plan->shell;

@@ -30,8 +30,9 @@ struct paper_plan {
 // Returns whether a path is in the plan's OUT.
 bool paper_plan_contains(const struct paper_plan *p, const char *path);
 
-// Forecasts time, memory and disk of the plan's commands (table `paper.forecast`); opens the models
-// and checks the settings that these commands name.
+// Forecasts time, memory and disk of the plan's commands (table `paper.forecast`). Opens the models
+// and checks the settings that the commands name, except those that need results of the plan. The
+// shell keeps the last model and settings.
 int paper_forecast(struct paper_plan *p, struct err *err);
 
 #endif

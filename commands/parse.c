@@ -1,5 +1,5 @@
-// commands/parse.c -- arguments of a line: spaces, quotes with JSON escapes, variables, """; lists
-// of token ids.
+// commands/parse.c -- splits a line into arguments: spaces, quotes with JSON escapes, variables,
+// """. Also reads lists of token ids.
 //
 // Variables are replaced while the line is read, character by character, so that their values are
 // never read as separators, quotes or commands.
@@ -127,7 +127,8 @@ static void add_utf8(struct buf *to, uint32_t c)
     for (int i = more - 1; i >= 0; i--) buf_putc(to, (char)(0x80 | (c >> (6 * i) & 0x3f)));
 }
 
-// *p is after "\u": reads one character, which may be two surrogates.
+// *p is after "\u": appends one character, for which two escapes may form a surrogate pair, and
+// moves *p past it.
 static int add_unicode(struct buf *to, const char **p, struct err *err)
 {
     uint32_t c, low;
@@ -146,7 +147,7 @@ static int add_unicode(struct buf *to, const char **p, struct err *err)
     return 0;
 }
 
-// *p is at a backslash.
+// *p is at a backslash: appends the escaped character and moves *p past the escape.
 static int add_escape(struct buf *to, const char **p, struct err *err)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -164,7 +165,7 @@ static int add_escape(struct buf *to, const char **p, struct err *err)
     return 0;
 }
 
-// *p is at the opening quote; moves it past the closing one.
+// *p is at the opening quote: appends the string's content and moves *p past the closing quote.
 static int add_quoted(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     ++*p;
@@ -200,7 +201,8 @@ bool triple_closed(const char *text, size_t length)
     return length >= 3 && !memcmp(text + length - 3, "\"\"\"", 3);
 }
 
-// `text` follows the opening """. Drops one newline next to each mark.
+// `text` follows the opening """. Drops one newline after the opening mark and one before the
+// closing mark.
 static int triple_parse(struct words *w, const char *text, const struct shell *shell,
                         struct err *err)
 {
@@ -236,7 +238,7 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
     return words_take(w, &word, add_quoted(&word, &p, shell, err));
 }
 
-// Reads an unquoted argument, up to the next space.
+// Appends an unquoted argument, which ends at white space (but not at "\ "), and moves *p past it.
 static int add_plain(struct buf *to, const char **p, const struct shell *shell, struct err *err)
 {
     const char *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;

@@ -29,7 +29,7 @@ struct words {
 // Appends the arguments in `text`, the part of a line after the command's name.
 int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
 // Appends `text`, without leading white space, as one argument, unless it is empty. If the text is
-// one quoted string, appends the content of the string.
+// one quoted string, or text between """, appends only the content.
 int rest_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
 // Appends `text` as one argument; replaces only ${NAME} and $${.
 int text_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
@@ -39,14 +39,15 @@ bool parse_is_name(const char *text, size_t length);
 
 // Joins words with spaces; the caller frees the text.
 char *words_join(int count, char *const *words);
-// Skips leading white space.
+// Returns `text` after its leading white space.
 const char *skip_blanks(const char *text);
-// Returns the first character after the word at the start of `text`, such as "/name".
+// Returns a pointer to the end of the word at the start of `text`, such as "/name".
 const char *name_end(const char *text);
 // Returns the text after an opening """ at the start of a line or of a command's arguments, or
 // NULL.
 const char *triple_start(const char *line);
-// Returns whether the text (from triple_start on) ends with the closing """.
+// Returns whether the text (as returned by triple_start) ends with the closing """, apart from
+// white space.
 bool triple_closed(const char *text, size_t length);
 
 // Appends the token ids in all arguments: numbers 0..limit-1, separated by spaces or commas; the

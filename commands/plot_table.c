@@ -62,7 +62,8 @@ static int choose_columns(struct drawing *d, struct err *err)
     return status;
 }
 
-// Reads "LOW,HIGH": columns with the bounds of one interval per row.
+// Reads "LOW,HIGH": columns with the bounds of one interval per row. Refuses options that cannot be
+// combined.
 static int choose_interval(struct drawing *d, struct err *err)
 {
     const char *text = d->o->interval, *comma = text ? strchr(text, ',') : NULL;
@@ -115,8 +116,9 @@ static double number_at(struct drawing *d, size_t row, int column)
     return NAN;
 }
 
-// Names a line by its --by values: "contribution", "layer 3", "score (prune off)". Numbers follow
-// the name of their column; the name of Y comes first if there are several columns Y.
+// Names a line by its --by values: "contribution", or "layer 3" with the column's name in front of
+// a number. With several columns Y, each value follows its column's name, and Y comes first: "score
+// (prune off)". Without --by, the name is Y.
 static char *line_name(const struct drawing *d, size_t row, size_t y)
 {
     const bool several = d->y_count > 1;

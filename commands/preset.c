@@ -52,7 +52,7 @@ static int preset_named(const struct shell *shell, const char *name, struct pres
 }
 
 // Adds a preset to the settings of a comparison, with the adapter or calibration that the model's
-// folder has for it; omits values that change nothing.
+// folder has for it; omits defaults of settings that are at their default, unless *v sets them.
 static int add_preset(const struct shell *shell, const char *name, struct preset_values *v,
                       struct err *err)
 {
@@ -72,7 +72,7 @@ static int add_preset(const struct shell *shell, const char *name, struct preset
 }
 
 // Returns whether the word may be a key. Keys have more than one letter, so that a question may
-// begin with x=3; only variables of chat templates have capitals and digits.
+// begin with x=3. Capitals and digits may follow a dot only: in variables of chat templates.
 static bool is_key(const char *word, size_t length)
 {
     const size_t named = strspn(word, "abcdefghijklmnopqrstuvwxyz_.");

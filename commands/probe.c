@@ -1,8 +1,9 @@
 // commands/probe.c -- the measuring commands: one for each probe.
 //
 // A probe (core/probes/probe.h) measures forward passes over the current conversation, or over each
-// sample of a data set, under the current settings or under several conditions. The tables and maps
-// are shown, stored in the session database and, on request, written to files.
+// sample of a data set, under the current settings or under several conditions. Some probes measure
+// a folder instead. The tables and maps are shown, stored in the session database and, on request,
+// written to files.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ struct measurement {
     struct buf names; // positional words of the probe
 };
 
-// --- a film of the last answer: a frame for each of its tokens -----------------------------------
+// --- a film of the last answer: a frame for each of its first FILM_FRAMES tokens -----------------
 
 static int film_check(const char *value, struct err *err)
 {
@@ -384,7 +385,8 @@ static int add_word(const struct shell *shell, struct buf *b, const char *word, 
     return status;
 }
 
-// Makes conditions from the words: "[NAME:] SETTINGS | ...", or, without "|", several folders.
+// Makes conditions from the words: "[NAME:] SETTINGS | ...", or, without "|", several folders. A
+// folder alone becomes w->folder if the probe reads folders.
 static int read_conditions(const struct shell *shell, struct measurement *w, struct err *err)
 {
     char **texts = xcalloc(w->word_count + 1, sizeof *texts);
@@ -533,7 +535,8 @@ static void show(const struct shell *shell, const struct measurement *w, const s
 }
 
 // Returns a word of the command line as the session keeps it: the path of an existing file becomes
-// absolute, even in KEY=PATH, because a session may be exported from another folder.
+// absolute (if `path`, or if it has a slash or dot), even in KEY=PATH, because a session may be
+// exported from another folder.
 static char *kept_word(const char *word, bool path)
 {
     const char *equals = strchr(word, '=');
@@ -560,7 +563,7 @@ char *shell_kept_words(const struct shell *shell, int argc, char **argv)
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, cJSON_CreateString(shell->running->name));
     for (int i = 0; i < argc; i++) {
-        // Both spellings of an option become two words: --data FILE and --data=FILE.
+        // Both spellings of an input become two words: --data FILE and --data=FILE.
         const char *equals = strchr(argv[i], '=');
         char *name = xstrndup(argv[i], equals ? (size_t)(equals - argv[i]) : strlen(argv[i]));
         const bool output = text_listed(outputs, name), input = text_listed(inputs, name);
@@ -636,7 +639,7 @@ static bool names_option(const char *usage, const struct option_row *option)
 }
 
 // Returns the positional argument, the options that the probe's usage names, and its former
-// options. The list is never freed, as the table of commands.
+// options. The list is never freed, like the table of commands.
 static const struct option_row *options_of(const struct probe *probe)
 {
     static const char former[] = "--png"; // of all probes

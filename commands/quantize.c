@@ -56,8 +56,9 @@ static int quantize_check(int argc, char **argv, struct err *err)
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Reports the number of matrices by type: matrices whose rows do not fit the blocks of the
-// requested type get a different type.
+// Reports the file's size and its number of matrices by type. Not all have the requested type:
+// q4_k is not used for the embedding table and the head, and no type for rows that do not fit its
+// blocks.
 static void report_file(const struct shell *shell, const char *path, const char *what,
                         const struct gguf_summary *s)
 {
@@ -188,7 +189,8 @@ const struct command command_quantize = {
     .help = "Quantises the model to a GGUF file and measures the loss in quality.",
     .details =
         "TYPE is q8_0, q4_k, f16 or bf16. With q4_k, the embedding table and the head become "
-        "q6_k, and matrices whose row length is not a multiple of 256 become q8_0. Norms and "
+        "q6_k, and matrices whose row length is not a multiple of 256 become q8_0. With q4_k and "
+        "q8_0, matrices whose row length is not a multiple of 32 become f16. Norms and "
         "biases stay f32. The picture encoder and the projector go to mmproj-OUT.gguf beside "
         "OUT.gguf, in 16 bits unless --encoder says otherwise. An applied adapter is included.\n"
         "\n"

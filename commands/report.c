@@ -132,7 +132,7 @@ static int read_table(struct report_table *w, const char *line, size_t length,
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Writes a cell, with numbers rounded to four digits.
+// Writes a cell; rounds numbers with a decimal point or exponent to four significant digits.
 static void write_cell(struct buf *b, const char *text)
 {
     double value;

@@ -8,8 +8,8 @@
 //   line_reader_release(&r);
 //
 // Shared by scripts and the prompt. A line that ends in an odd number of backslashes continues on
-// the next line (the newline stays in the text). """ at the start of a line or of a command's
-// arguments opens text that ends at a """ at the end of a line.
+// the next line (the newline stays in the text), unless it is a comment. """ at the start of a line
+// or of a command's arguments opens text that ends at a """ at the end of a line.
 #ifndef COMMANDS_SCRIPT_H
 #define COMMANDS_SCRIPT_H
 

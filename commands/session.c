@@ -8,8 +8,8 @@
 
 static const char unsaved[] = "this conversation is not saved (--no-session)";
 
-// Returns the current session's name; NULL with an error if the conversation has no message yet or
-// the session cannot be saved.
+// Returns the current session's name; NULL with an error if the session has no message yet, if
+// --no-session is given, or if the session cannot be saved.
 static const char *current(const struct shell *shell, struct err *err)
 {
     if (store_flush(shell->store, err) < 0) {

@@ -159,7 +159,7 @@ static const struct option_row make_rows[] = {
     { 0 },
 };
 
-// Returns the path of a new file; a name without an ending becomes NAME.safetensors.
+// Returns the path of a new file: NAME.safetensors, unless the name ends in .safetensors or .gguf.
 static char *new_path(const char *name)
 {
     const bool whole = text_ends(name, ".safetensors") || text_ends(name, ".gguf");
