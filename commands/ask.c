@@ -1,4 +1,5 @@
-// commands/ask.c -- /ask: asks one question, or every question of a file, here or as a job.
+// commands/ask.c -- /ask: asks one question in the conversation; or every question of a file, or
+// one question about each of many pictures, here or as a job.
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "sessions/store.h"
 
 struct variable {
-    char *name, *value; // -D NAME=VALUE
+    char *name, *value; // of -D NAME=VALUE, or of /run FILE NAME=VALUE
 };
 
 // Functions of the full screen only; safe to call from the thread that runs lines.

@@ -67,7 +67,7 @@ const struct command command_images = {
     .run = images_run,
 };
 
-// Reports the size and the visual tokens of the picture attached last.
+// Reports the size of the picture attached last and, with a model, its number of visual tokens.
 static void report_attached(const struct shell *shell)
 {
     const struct engine_talk c = engine_talk(shell->engine);
@@ -113,8 +113,8 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
     return status;
 }
 
-// Returns the spaces between words as typed: gaps[i] follows word i. Quotes and variables change
-// words, so lines with them get single spaces.
+// Returns the spaces between words as typed: gaps[i] follows word i. Returns single spaces if the
+// line has a double quote, or does not split at its spaces (${NAME:-A B}).
 static char **typed_gaps(const char *typed, int count)
 {
     char **gaps = xcalloc((size_t)count, sizeof *gaps);
@@ -164,8 +164,8 @@ static const struct source {
       { "xclip", "-selection", "clipboard", "-target", "image/png", "-out", NULL } },
 };
 
-// Returns 0 if *bytes is the picture, PROGRAM_MISSING, another positive number if there is no
-// picture, or -1 with a message.
+// Returns 0 if *bytes is the picture, or empty for lack of one; PROGRAM_MISSING; another positive
+// number if there is no picture; -1 with a message.
 static int ask_program(const struct source *s, const atomic_bool *cancel, struct buf *bytes,
                        struct err *err)
 {

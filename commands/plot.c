@@ -374,7 +374,8 @@ static int write_means(const struct plot *p, struct err *err)
     return status;
 }
 
-// Without a named series, a figure shows the loss; a CSV file without a figure has all series.
+// Selects the series if none is named: all for a CSV file without a figure, otherwise the loss.
+// Fails if no job has recorded a loss.
 static int choose_series(const struct shell *shell, struct plot *p, struct err *err)
 {
     if (p->o->csv && !p->o->figure) {
