@@ -21,18 +21,19 @@ struct shell_screen {
     void *self;
     // Captures the screen as text; lines and columns 0: the screen's own size.
     int (*capture)(void *self, int lines, int columns, struct buf *text, struct err *err);
-    int (*open)(void *self, const char *what, struct err *err); // opens a picker
-    int (*columns)(void *self);                                 // columns available to text; 0:
-                                                                // unknown
+    // Opens the picker `what` (NULL: the list of pickers), starts the "tour", or copies the
+    // line of the "last" key.
+    int (*open)(void *self, const char *what, struct err *err);
+    int (*columns)(void *self); // columns available to text; 0: unknown
 };
 
 struct key_row {
-    const char *context; // "all", or a panel's name
+    const char *context; // "all", a panel's name, "panel" (any), "list", "pager" or "input"
     const char *key;
     const char *command; // a command line ("/..."), or the name of an action
     const char *note;
-    // Shown on the frame of the focused panel, or for context "all" in the status line. NULL: not
-    // shown.
+    // Shown on the frame of the focused panel or the pager; for context "all", in the status line.
+    // NULL: not shown.
     const char *hint;
 };
 
@@ -80,12 +81,12 @@ enum command_needs { NEEDS_MODEL = 1, NEEDS_TOKENIZER = 2, NEEDS_STORE = 4 };
 enum completion {
     COMPLETE_NOTHING,
     COMPLETE_PATH,
-    COMPLETE_MODEL, // a folder or GGUF file, or a name in the hub cache
-    COMPLETE_COMMAND,
-    COMPLETE_SETTING,
-    COMPLETE_JOB,    // a job number, then `words` if there are any
-    COMPLETE_PRESET, // `words`, then a preset
-    COMPLETE_WORDS,
+    COMPLETE_MODEL,    // a folder or GGUF file, or a name in the hub cache
+    COMPLETE_COMMAND,  // a command or a setting
+    COMPLETE_SETTING,  // a setting, then its values
+    COMPLETE_JOB,      // a job number and an action, in either order
+    COMPLETE_PRESET,   // an action, then a preset
+    COMPLETE_WORDS,    // an action or one of `words`; then a session or a file
     COMPLETE_POSITIONS // `words` or a file, for each argument
 };
 
@@ -120,7 +121,7 @@ struct command {
     // never.
     const char *live;
     enum completion complete;
-    const char *const *words; // COMPLETE_WORDS: choices for the first argument
+    const char *const *words; // choices for COMPLETE_WORDS and COMPLETE_POSITIONS; may be NULL
     // Ends with a row without a name. action_at 0: the first argument may be an action. Otherwise a
     // line names its action in any argument, usually argument number `action_at` (counted from 1).
     // `usual`: the action of a line that begins with a file or preset in place of an action.
