@@ -423,7 +423,9 @@ static const struct option_row options[] = {
     { "FILE.csv", NULL, "the file to append rows to", OPTION_TEXT,
       .at = offsetof(struct collecting, file) },
     { "NAME=VALUE", NULL, NULL, .take = take_word, .optional = true, .many = true },
-    { "--again", NULL, "runs COMMAND even if the file already has these rows, and replaces them",
+    { "--again", NULL,
+      "runs COMMAND even if the file already has these rows, and replaces all rows with the same "
+      "conditions",
       OPTION_FLAG, .at = offsetof(struct collecting, again) },
     { 0 },
 };

@@ -66,8 +66,8 @@ static const struct option_row options[] = {
       "changed at a time, in folders of their own; shows which verdicts stay the same",
       OPTION_FLAG, .at = offsetof(struct paper_request, readings) },
     { "--dry", NULL,
-      "runs nothing: writes and shows the plan, checks models and settings, and forecasts time, "
-      "memory and disk",
+      "measures and trains nothing: writes and shows the plan, checks models and settings, and "
+      "forecasts time, memory and disk",
       OPTION_FLAG, .at = offsetof(struct paper_request, dry) },
     { 0 },
 };
