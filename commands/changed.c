@@ -17,8 +17,8 @@
 #include "sessions/jobs.h"
 
 struct changed {
-    char *title[2], *data, *images, *columns;
-    struct set_source set; // borrows data, images and columns above
+    char *title[2], *data, *images, *columns, *shots;
+    struct set_source set; // borrows data, images, columns and shots above
     struct compared_data questions;
 };
 
@@ -36,6 +36,7 @@ void changed_forget(struct shell *shell)
     free(c->data);
     free(c->images);
     free(c->columns);
+    free(c->shots);
     compared_data_release(&c->questions);
     free(c);
 }
@@ -121,11 +122,14 @@ static void keep(struct shell *shell, const struct changed_source *source, struc
     for (int k = 0; k < 2; k++) c->title[k] = xstrdup(source->title[k]);
     c->data = xstrdup(source->set.data);
     c->images = copy(source->set.images);
-    c->set = source->set;
-    c->set.data = c->data;
-    c->set.images = c->images;
     c->columns = copy(source->set.columns);
-    c->set.columns = c->columns;
+    c->shots = copy(source->set.shots);
+    c->set = (struct set_source){ .data = c->data,
+                                  .images = c->images,
+                                  .columns = c->columns,
+                                  .shots = c->shots,
+                                  .kind = source->set.kind,
+                                  .way = source->set.way };
     c->questions.list = d->list;
     c->questions.count = d->count;
     d->list = NULL;
@@ -164,16 +168,19 @@ static int take_words(struct shell *shell, const struct job_row *row, struct com
                            : evaluate_options_read(&o, row->argc - at, row->argv + at, err);
     if (status == 0) {
         char *data = from_folder(row, o.set.data), *images = from_folder(row, o.set.images);
+        char *shots = from_folder(row, o.set.shots);
         const struct changed_source source = { { title[0].data, title[1].data },
                                                { .data = data,
                                                  .images = images,
                                                  .columns = o.set.columns,
+                                                 .shots = shots,
                                                  .kind = o.set.kind,
                                                  .way = o.set.way } };
         keep(shell, &source, d);
         evaluate_options_release(&o);
         free(data);
         free(images);
+        free(shots);
     }
     for (int k = 0; k < 2; k++) buf_release(&title[k]);
     return status;

@@ -26,6 +26,12 @@ check "samples that --worse lists" 'select(.event=="changed") | .id' "$worse"
 lines "${compared[@]}" "/changed --better"
 [ -n "$better" ] || check_has "none is better" 'select(.event=="error").message' "no question is answered better by B"
 
+# Examples in front of each sample, too.
+jq -c '.[:1]' "$work/world/yesno.json" >"$work/world/shots.json"
+lines "/load demo/model" "/compare off | $pruned --data $work/world/yesno.json --shots $work/world/shots.json" "/changed 1"
+check "no error with --shots" 'select(.event=="error").message' ""
+check "a question after examples" 'select(.event=="changed") | .number' 1
+
 # The same questions after a job, even in another process.
 lines "${compared[1]/--csv*/--job}" /wait
 lines "/changed --job 1" "/changed 2" "/changed 2 --worse --job 1" "/changed --job 2"
