@@ -204,8 +204,9 @@ static void unload(struct engine *e, size_t before)
         ;
 }
 
-// Returns the rows without those before training (step 0) whose settings need what training has
-// made, such as ira.on. The rows are borrowed; free the list.
+// Returns the rows without those before training (step 0) whose settings cannot be applied, because
+// they need what training makes, such as ira.on. Keeps a single row. The rows are borrowed; free
+// the list.
 static struct score_plan leave_out_untrained(struct engine *e, const struct score_plan *rows,
                                              const struct proposal *base)
 {

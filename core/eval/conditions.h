@@ -20,8 +20,9 @@ struct results;
 // Rows of the same name are repetitions (seeds) and form one condition, with intervals over the
 // repetitions; differences are taken between repetitions of the same number. For a probe with
 // `correlate`, adds the correlation of the two columns that it names, over all conditions. Leaves
-// out, with a notice, a row before training (step 0) whose settings need what training makes. The
-// conversation and the engine's settings are unchanged.
+// out, with a notice, a row before training (step 0) whose settings cannot be applied, because they
+// need what training makes; a single row is then an error. The conversation and the engine's
+// settings are unchanged.
 int conditions_measure(struct engine *e, const struct score_plan *rows,
                        const struct measure_request *request, struct results *results,
                        struct err *err);

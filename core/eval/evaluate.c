@@ -1,7 +1,8 @@
 // core/eval/evaluate.c -- asks, answers and scores a data set's questions in order.
 //
 // The conversation lives as long as the run: a sample with the same pictures as the previous one
-// reuses their visual tokens and the common prefix of the prompt in the cache.
+// reuses their visual tokens and, unless a method is on, the common prefix of the prompt in the
+// cache.
 #include "core/eval/evaluate.h"
 
 #include <math.h>

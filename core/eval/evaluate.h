@@ -11,10 +11,11 @@
 //   evaluation_release(&e);
 //
 // Asks every question that has an answer in the data, with the reference answers of earlier turns
-// in the conversation, and decodes greedily: the settings' chat template, context and
-// sample.max_tokens apply, the other sampling settings do not. Consecutive questions about the same
-// pictures, and the choices of a question, share passes (eval.batch); with f32 matrix products the
-// results are bit-identical to those of single passes.
+// in the conversation. Decodes greedily, unless the metric ranks choices or is the loss: the
+// settings' chat template, context and sample.max_tokens apply, the other sampling settings do not;
+// a limit of the evaluation set replaces sample.max_tokens, unless the user has set a smaller one.
+// Consecutive questions about the same pictures, and the choices of a question, share passes
+// (eval.batch); with f32 matrix products the results are bit-identical to those of single passes.
 // With eval.first, another question precedes a sample's questions. Active methods work as in a
 // chat, one question at a time. A picture is encoded once for consecutive samples that show it.
 // Unless a method is on, their common prompt prefix is also computed once (the tokens that a method

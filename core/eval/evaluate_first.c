@@ -1,6 +1,7 @@
 // core/eval/evaluate_first.c -- eval.first: a question about a sample's pictures, such as a request
 // for a description, that precedes the sample's own question. The answer stays in the conversation,
-// so that later questions can use it. Consecutive samples with the same pictures share the answer.
+// so that later questions can use it. Consecutive samples with the same pictures and the same
+// earlier messages (context_of) share the answer.
 #include <stdlib.h>
 #include <string.h>
 

@@ -273,7 +273,7 @@ static struct data_notices *picture_notices(struct evaluate_work *w)
     return model_has_vision(w->grid->model) ? &w->notices : NULL;
 }
 
-// True if the model sees pictures: not if the answers come from a file, unless the metric ranks
+// True if the model sees pictures: not if the answers come from a file, unless --metric ranks
 // choices.
 static bool shows_pictures(const struct evaluate_options *o)
 {

@@ -4,7 +4,8 @@
 // seed; its settings name the checkpoint and the seed. A plan computes one cell. The runner loads
 // each model once, goes from cell to cell, keeps a job's lines with their identity
 // (core/jobs/identity.h, core/adapter/provenance.h), and reports progress over all cells. A resumed
-// job continues after the kept lines, or fails and names the difference.
+// job continues after the kept lines of a cell; if the cell differs now, it fails and names the
+// difference (grid_plan.broken: whether the other cells run).
 //
 //   plan       cells               work in a cell                         kept as
 //   evaluate   one or more         asks and scores each sample            lines of the job's state

@@ -1,10 +1,10 @@
 // core/eval/score_job.c -- the job `scores`: a plan of rows by evaluation sets (/eval --plan,
 // --sets).
 //
-//   OUT/cells/ROW_SET.scores.jsonl   a line for each scored sample of a cell
-//   (core/eval/evaluate_job.c) OUT/scores.csv                   a line for each number
-//   (core/eval/score_table.h) OUT/compare.csv                  the plan's comparisons of rows, if
-//   it has any OUT/table.csv, .md, .tex         the table
+//   OUT/cells/ROW_SET.scores.jsonl   a line for each question of a cell (evaluate_job.c)
+//   OUT/scores.csv                   a line for each number (score_table_long)
+//   OUT/compare.csv                  the plan's comparisons of rows, if it has any
+//   OUT/table.csv, .md, .tex         the table
 //
 // A new job with the same OUT continues these cells. A cell whose model, adapter, settings or data
 // have changed since fails and names the change; the other cells run, and the tables leave a gap.

@@ -9,7 +9,7 @@
 //   row IRA: model=runs/ira ira.on=on                     a model of its own
 //   row LoRA: runs/lora                                   the folder of an adapter or model
 //   model 7B: llava-1.5-7b-hf                             every row without a model of its own
-//   checkpoints runs/sft                                  every row, for each checkpoint of a run
+//   checkpoints runs/sft                                  every row, and it with each checkpoint
 //   checkpoints IRA: runs/ira ira.on=on                   the row IRA, with words for checkpoints
 //   seeds 1 2 3                                           every row with {seed}, for each seed
 //   compare FastV | CAPA                                  reports the difference CAPA - FastV
@@ -41,7 +41,7 @@ struct score_row {
     char *name;
     char *model;  // folder; NULL: the job's
     char *words;  // settings, with {seed} replaced
-    int64_t step; // of the checkpoint; -1: none
+    int64_t step; // of the checkpoint; 0: before training; -1: none
 };
 
 struct score_plan {

@@ -4,7 +4,7 @@
 //   heads:  the output of a head, before the output projection
 //   ffn:    the output of a layer's FFN (what it adds to the residual stream)
 //   layers: what a whole layer adds to the residual stream
-//   tokens: a position that no later one attends to, in the chosen layers
+//   tokens: a position that no other one attends to, in the chosen layers
 //
 // At the named positions, the output of a head, FFN or layer is replaced with zeros, with its mean
 // over all positions of the same modality in the unchanged pass, or with the output at another

@@ -372,7 +372,7 @@ static void note_rejected(struct results *r, const double *kept)
     buf_release(&names);
 }
 
-// Adds the causes; shown[MAPS]: the maps that were drawn.
+// Adds the causes; shown[MAPS]: the maps that were computed.
 static void put_causes(const struct causes *means, const bool *shown, struct results *r)
 {
     char *names[CAUSE_MAPS] = { 0 };

@@ -19,7 +19,7 @@ enum part {
     OUTPUT_ATTENTION, // [N,H*dv] the outputs of all heads, before the output projection
     OUTPUT_HEAD,      // like OUTPUT_ATTENTION, but only one head is replaced
     OUTPUT_FFN,       // [N,D] what the FFN adds to the residual stream
-    OUTPUT_VALUE,     // [N,Hkv*d] the values that later positions attend to
+    OUTPUT_VALUE,     // [N,Hkv*dv] the values that positions attend to
 };
 
 // The outputs of the part in one layer.

@@ -135,7 +135,7 @@ static int64_t own_key(const struct visible *w, int64_t i)
     return w->keys - w->n + i;
 }
 
-// Lists the keys that row i still sees; returns 0 if none of its keys is hidden.
+// Lists the keys that row i still sees, always with its own key; returns 0 if it loses no key.
 static int64_t list_visible(const struct visible *w, int64_t i, int32_t *list)
 {
     const struct site_keys all =

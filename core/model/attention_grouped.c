@@ -42,8 +42,8 @@ static void set_slides(struct decoder_config *c, const cJSON *types, int64_t ful
                             : l >= full && !(pattern && (l + 1) % pattern == 0);
 }
 
-// Sets c->window and c->slides if a layer's sliding window is shorter than the context, or if these
-// layers have a rotary base of their own.
+// Sets c->slides to the layers with a sliding window. Sets c->window if there are such layers, and
+// if the window is shorter than the context or these layers have a rotary base of their own.
 static int read_window(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     bool any = false;

@@ -2,7 +2,7 @@
 // replacements.
 //
 // A folder without a chat template, preprocessor_config.json or tokenizer_config.json loads, with a
-// notice of each replacement. Only the tokenizer itself cannot be replaced.
+// notice of each replacement. The tokenizer itself and config.json cannot be replaced.
 #include "core/model/companions.h"
 
 #include <stdio.h>

@@ -123,7 +123,7 @@ int decoder_forward(struct graph *g, const struct decoder *d, struct kv *kv,
             graph_fail(g, "out of memory on %s", g->backend->name);
     }
 
-    // For a single generated token, a GPU replays a recording of the layers and the head.
+    // For a single generated token, a GPU replays a recording of the layers and the head if it can.
     if (kv && !prefill && want == LOGITS_LAST && !part && decoder_step(g, d, kv, s, h, logits)) {
         site_run(g, SITE_STEP_LOGITS, pass_site(p, -1, *logits));
         readbacks_end(g);

@@ -130,8 +130,8 @@ struct decoder_config {
                     // such layers
     bool slides[DECODER_LAYERS]; // the layers with a sliding window
     bool recurs[DECODER_LAYERS]; // the layers with a recurrence in place of attention
-    // Rows of a picture also see its later rows: in all layers, or only in those with a sliding
-    // window.
+    // pictures_whole: rows of a picture also see its later rows, in all layers or, if
+    // pictures_whole_sliding is also set, only in those with a sliding window.
     bool pictures_whole, pictures_whole_sliding;
     // Heads of layers without a sliding window, if they differ (dim 0: they do not).
     struct head_sizes unwindowed;

@@ -4,6 +4,8 @@
 //   s = sigmoid(W x), in f32; a row's experts have the greatest s + bias, in its best groups
 //   y = shared(x) + sum over them of weight * expert(x);  weight = s / sum of s * scale
 //
+// Without "norm_topk_prob" there is no division by the sum.
+//
 // ffn_softmax_experts (Qwen3) has neither biases nor groups: s = softmax(W x). Only Qwen3.5 has a
 // shared expert there, whose output is multiplied by sigmoid(w x).
 //
@@ -13,8 +15,9 @@
 //   s = softmax(W (norm(h) * scale / sqrt(D)));  weight = s / sum of s * factor of the expert
 //   y = norm1(ffn(x)) + norm3(sum over the chosen experts of weight * expert(norm2(h)))
 //
-// Computes rows expert by expert, so that the weights of each chosen expert are read once, and
-// those of other experts never. The first layers have an ordinary gated FFN.
+// Computes a block of rows expert by expert, so that the weights of each chosen expert are read
+// once, and those of other experts never. Some layers may have only an ordinary gated FFN
+// (is_dense).
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -522,7 +525,7 @@ static struct tensor *experts_forward(struct graph *g, const struct layer *layer
     return add_experts(g, config, w + common_count(c), y, x, logits, bias_of(c, w), NULL);
 }
 
-// Computes the mixture for few rows in one call.
+// Computes the mixture for few rows in one call; NULL: not possible here.
 static struct tensor *experts_fused(struct graph *g, const struct layer *layer, struct tensor *h,
                                     const struct fused_after *after, bool unread)
 {

@@ -9,10 +9,10 @@
 //   NEAR rows before its end         /regen; templates that rewrite the last generation prompt
 //
 // A cut elsewhere returns to the last kept state before it and recomputes the rows in between. A
-// pass of few rows keeps the state after each row, because the last rows may be wrong drafts. If
-// there are too many borders, the one with the closest neighbours, relative to its distance from
-// the end, is dropped. A pass writes only to slots without a valid state, so that a failed pass
-// changes none.
+// pass of few rows that is no prefill keeps the state after each row, because the last rows may be
+// wrong drafts. If there are too many borders, the one with the closest neighbours, relative to its
+// distance from the end, is dropped. A pass writes only to slots without a valid state, so that a
+// failed pass changes none.
 #include "core/base/mem.h"
 #include "core/model/kv.h"
 #include "core/template/sequence.h"

@@ -5,12 +5,12 @@
 //
 // The residual stream h is updated in place (with a tape each sum is a new tensor); all other
 // results of a sublayer are scratch, freed at its end. Without a tape, steps whose rows are
-// independent run over blocks of at most BLOCK_ROWS rows (on a GPU BLOCK_ROWS_GPU), so that a long
-// prompt needs memory for all its rows only for h, q, gates and the attention output. Block sizes
-// do not depend on listeners, so a probe changes no bit of an answer.
+// independent run over blocks of rows (layer_rows; ffn_kind.rows), so that their intermediate
+// results do not grow with the prompt. Block sizes do not depend on listeners, so a probe changes
+// no bit of an answer.
 //
-// Steps with a fused form (core/model/fused.h) try it first; the ops after it are the
-// fallback, and define the result.
+// Steps with a fused form (core/model/fused.h) try it first; the ops after it are the fallback, and
+// define the result.
 #include "core/model/layer.h"
 
 #include <stdlib.h>
@@ -33,8 +33,9 @@ const struct norm_names norms_gemma = {
 };
 
 // Every block repacks the weights, so blocks are about equal in size and none is small. A mixture
-// of experts also rereads its weights per block and sets larger blocks (core/model/ffn_experts.c).
-// A product of 1024 rows does not fill a GPU, which has enough memory for larger blocks.
+// of experts also rereads its weights per block, so on a CPU its blocks are larger
+// (core/model/ffn_experts.c). A product of 1024 rows does not fill a GPU, which has enough memory
+// for larger blocks.
 enum { BLOCK_ROWS = 1024, BLOCK_ROWS_GPU = 4096 };
 
 static int64_t block_rows(const struct graph *g, int64_t n, int64_t from, int64_t most)
@@ -200,8 +201,8 @@ static struct tensor *ffn_rows(struct graph *g, const struct layer *layer, struc
     const struct sublayer *w = &layer->w->ffn;
     const struct fused_after after = after_of(layer, w);
     const bool mixture = kind->rows && layer->pass->config->experts.count;
-    // When the backward pass recomputes the layer, nothing reads the result: it only carries
-    // gradients back.
+    // When the backward pass recomputes the layer, only a norm after the FFN or a listener reads
+    // the FFN's result; without both, the result only carries gradients back.
     const bool unread =
         tape_recomputing(g) && !w->after.data && !hooks_wanted(g, SITE_FFN_OUT, layer->number);
     for (int64_t i = 0, m, n = h ? h->shape[0] : 0; i < n && graph_ok(g); i += m) {

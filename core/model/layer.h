@@ -118,7 +118,7 @@ extern const struct attention_kind attention_gated, attention_delta;
 // others. Not with a tape.
 extern const struct site SITE_STATE[1], SITE_RECURRENCE[1];
 extern const struct ffn_kind ffn_gated, ffn_packed, ffn_experts, ffn_softmax_experts;
-extern const struct ffn_kind ffn_beside_experts; // ffn_gated; experts beside it if asked for
+extern const struct ffn_kind ffn_beside_experts; // ffn_gated, and experts if the config has them
 
 // True if any layer has this kind of attention.
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind);

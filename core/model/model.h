@@ -42,7 +42,7 @@ struct model {
     struct projector projector;
     struct picture_config picture;
     struct tile_grids grids; // for pictures that are cut into tiles by their resolution
-    int64_t map_tiles;       // a map with the features of more tiles is downsampled; 0: no limit
+    int64_t map_tiles;       // a much larger feature map is downsampled (anyres.c); 0: no limit
     struct tensor newline;   // [1,D] visual token after each row of a picture; data NULL: none
     enum dtype dtype;        // of all matrices; f32 if they differ; a block dtype if any has one
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models

@@ -69,9 +69,8 @@ struct pass *pass_copy(struct graph *g, const struct pass *p);
 // cached rows. 0 or -1.
 int layer_begin(struct graph *g, struct layer *layer);
 // Returns the rows of the sequence that a row sees if no row is dropped: those of its own sample up
-// to itself, in layers with a sliding window (`slides`) at most the last config.window of them. If
-// the config lets pictures be seen whole in these layers, the rows end at the end of the row's
-// picture.
+// to itself or, where rows of a picture see its later rows (config.pictures_whole), up to the end
+// of its picture. In layers with a sliding window (`slides`), rows before the window are left out.
 struct row_range {
     int64_t first, end;
 };

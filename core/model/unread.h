@@ -5,11 +5,11 @@
 //   unread_metadata(m);                            // after all files are read
 //   if (m->unread) ...                             // a notice, and a row of /info
 //
-// A tensor that no part of the model binds is either harmless (rotary tables, pooling heads, layers
-// for speculative decoding), or outside the computed parts (m->unread names it), or inside a
-// computed part. A model with tensors of the last kind is refused, because its answers would be
-// wrong, unless the user asks to ignore them. The same holds for a config.json key that changes the
-// result and that the model's family does not support.
+// A tensor that no part of the model binds is either harmless (such as rotary tables, pooling heads
+// and layers for speculative decoding), or outside the computed parts (m->unread names it), or
+// inside a computed part. A model with tensors of the last kind is refused, because its answers
+// would be wrong, unless the user asks to ignore them. The same holds for a config.json key that
+// changes the result and that the model's family does not support.
 #ifndef CORE_MODEL_UNREAD_H
 #define CORE_MODEL_UNREAD_H
 

@@ -1,4 +1,4 @@
-// core/model/vision_glm.c -- the encoder of GLM-4.1V and 4.5V (arXiv 2507.01006, section 2):
+// core/model/vision_glm.c -- the encoder of GLM-4.1V, 4.5V and 4.6V (arXiv 2507.01006, section 2):
 // pictures of any size; learned and rotary positions. GLM-OCR's has only rotary positions, no norm
 // of the patches, and norms of query and key heads.
 //

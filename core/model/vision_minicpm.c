@@ -1,8 +1,8 @@
 // core/model/vision_minicpm.c -- MiniCPM-V 4.6's encoder: SigLIP for pictures of any size, which
 // may join windows of patches between two blocks.
 //
-//   patches [S', 3*p*p], tile by tile, row by row -> linear -> + positions of their places ->
-//   blocks after block config.join, for pictures with 16 patches per visual token:
+//   patches [S', 3*p*p], tile by tile, row by row -> linear -> + positions of their places
+//   -> blocks; after block config.join, for pictures with 16 patches per visual token:
 //     h = windows of 2 x 2 patches; h += out(attention(norm1 h)) within each window
 //     h = mean of the window + fc2(gelu(fc1(norm2(the window as one row))))
 //   -> LayerNorm -> windows of 2 x 2 rows joined, [S, 4*Dv], for the projector

@@ -1,5 +1,5 @@
 // core/model/vision_qwen.c -- the encoder of Qwen2.5-VL (arXiv 2502.13923, section 2.1): pictures
-// of any size, most blocks within windows.
+// of any size; most blocks attend within windows.
 //
 //   patches [S', 3*times*p*p] -> linear -> reordered by windows
 //   -> blocks: RMSNorm, 2-D rotary positions, attention within windows (whole pictures in some

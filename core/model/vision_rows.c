@@ -4,7 +4,8 @@
 //   square tiles   of each tile the class token, then its patches row by row; a row attends to its
 //                  tile
 //   any size       patches row by row, or cell by cell of merge x merge, and cells window by window
-//                  if the kind has windows; a row attends to its picture or window
+//                  if the kind has windows; a row attends to its window or picture or, if the
+//                  picture is cut into slices (MiniCPM-V), to its slice
 //
 // The kind's features or the projector join each cell into one row (pixel shuffle in the reference
 // implementations). Easy to get wrong: cells go row by row; a cell of 2 x 2 is ordered (2r, 2c),

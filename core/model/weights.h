@@ -55,8 +55,8 @@ void weights_release(struct weights *w);
 // "language_model", "text_model" and "vision_model", which differ between library versions. NULL:
 // none.
 const struct weight *weights_find(const struct weights *w, const char *name);
-// Like weights_find, but looks first at the weights just after `last` (NULL: at all): for the many
-// weights of experts, in their order.
+// Like weights_find, but looks first at the weights just after `last`, unless it is NULL: for the
+// many weights of experts, in their order.
 const struct weight *weights_find_after(const struct weights *w, const struct weight *last,
                                         const char *name);
 // Returns the first weight of a part; NULL: none.

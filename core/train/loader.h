@@ -8,7 +8,8 @@
 //   loader_release(&f);
 //
 // Decodes pictures in a child process (core/picture/image.h) and caches them, up to `capacity`, for
-// later samples and epochs. While encoder and projector are frozen, caches visual tokens instead.
+// later samples and epochs. While encoder and projector are frozen, caches visual tokens instead,
+// if they fit.
 #ifndef CORE_TRAIN_LOADER_H
 #define CORE_TRAIN_LOADER_H
 

@@ -1,8 +1,8 @@
 // core/train/sft_data.c -- the samples for training and validation.
 //
 // Every sample is checked before training: an unusable one is skipped, never truncated; the log
-// names the first of them. Pictures are decoded once here, so that a broken one does not stop a run
-// hours later.
+// names the first of them. Pictures are decoded once here (for a forecast, only their headers are
+// read), so that a broken one does not stop a run hours later.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

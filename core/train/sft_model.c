@@ -1,6 +1,6 @@
-// core/train/sft_model.c -- sets up a training run on its model: the adapter, if any,
-// that it continues from, methods, parameters with gradients and moments, arena and tape; and
-// counts their memory.
+// core/train/sft_model.c -- sets up a training run on its model: the adapter, if any, that it
+// continues from, methods, parameters with gradients and moments, arena and tape; and counts their
+// memory.
 #include <string.h>
 
 #include "core/adapter/adapters.h"

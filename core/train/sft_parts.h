@@ -48,7 +48,7 @@ struct sft_set {
     size_t picture_files;    // number of distinct picture files
     struct names contents;   // SHA-256 of each picture that could be read
     int64_t answer;          // largest number of trained tokens in a sample
-    char pictures[HASH_HEX]; // SHA-256 over the bytes of all these pictures
+    char pictures[HASH_HEX]; // SHA-256 over sizes and bytes of these files
 };
 
 // The evaluation sets of train.validation.
@@ -167,7 +167,7 @@ int sft_validation_check(const struct settings *s, struct err *err);
 int sft_identify(struct sft *t, const char *but, struct err *err);
 // Returns the run's identity; NULL fields are not known yet.
 struct identity sft_identity(const struct sft *t);
-// Marks the series as broken: the next run would fail for the same reason. Returns -1.
+// Marks the series, if any, as broken (struct sft_series). Returns -1.
 int sft_fail_series(const struct sft *t);
 // Runs the whole job. series may be NULL. 0, JOB_STOPPED or -1.
 int sft_job(struct job *j, struct sft_series *series, struct err *err);

@@ -409,7 +409,8 @@ static void report_results(struct job *j, const struct sweep *s, size_t best)
 // --- the plan ------------------------------------------------------------------------------------
 
 // A failed run (say, the learning rate was too high) is recorded and the sweep continues, unless
-// the cause would also fail the next run (such as a full disk or changed data).
+// the cause would also fail the next run (such as a full disk or changed data) or other ranks wait
+// for this one (sft_series.broken).
 static int train(struct grid *g, size_t cell, struct err *err)
 {
     struct sweep *s = g->self;

@@ -1,5 +1,5 @@
-// core/model/families/gemma4.c -- Gemma 4 with pictures: an encoder of any size, pooled features,
-// the decoder of gemma4_text.c.
+// core/model/families/gemma4.c -- Gemma 4 with pictures: an encoder for pictures of any size,
+// pooled features, the decoder of gemma4_text.c.
 //
 // A picture is enlarged or reduced to a budget of visual tokens, each of pool x pool patches. The
 // projector is a norm without a gain and one matrix. Audio and videos are not read.
@@ -265,8 +265,8 @@ static const struct gguf_encoder gguf_encoder = {
     .read = read_gguf,
 };
 
-// GGUF's keys do not say whether the tokens of a picture see each other in both directions, nor
-// which row of the table of per-layer inputs they use.
+// GGUF's keys give neither the rotary base of the encoder, nor whether the tokens of a picture see
+// each other in both directions, nor which row of the table of per-layer inputs they use.
 static int check_gguf(const struct model *m, struct err *err)
 {
     const struct decoder_config *d = &m->decoder.config;

@@ -1,12 +1,15 @@
 // core/model/families/gemma4_text.c -- Gemma 4's language model.
 //
-// Most layers see only the last `sliding_window` rows. The others, every sixth and the last, have
-// wider heads, of which only some pairs rotate. The last `num_kv_shared_layers` layers attend to
-// the keys and values of an earlier layer of their type (core/model/attention_shared.c), with FFNs
-// of twice the width. Each layer has an input of its own for each token, and a factor for its
-// output (core/model/layer_inputs.c). The 26B model has experts beside its FFNs
-// (core/model/ffn_experts.c). Norms multiply by their gain, text embeddings are multiplied
-// by sqrt(D), scores are not scaled, logits are soft-capped.
+// Most layers see only the last `sliding_window` rows. The others ("layer_types"; by default every
+// sixth, and always the last) have wider heads, of which only some pairs rotate. Each layer has a
+// factor for its output. Norms multiply by their gain, text embeddings are multiplied by sqrt(D),
+// scores are not scaled, logits are soft-capped.
+//
+// Only in E2B and E4B, the last `num_kv_shared_layers` layers attend to the keys and values of an
+// earlier layer of their type (core/model/attention_shared.c; in E2B with FFNs of twice the width),
+// and each layer has an input of its own for each token (core/model/layer_inputs.c). Only in 31B
+// and 26B-A4B, layers with wider heads make keys and values by one projection. Only 26B-A4B has
+// experts beside its FFNs (core/model/ffn_experts.c).
 #include "core/model/families/text.h"
 #include "core/model/layer_inputs.h"
 

@@ -1,9 +1,9 @@
 // core/model/families/internvl.c -- InternVL 2.5 and 3 in the layout of transformers (folders
 // named *-hf): InternViT, pixel shuffle and a projector, a Qwen2 or Llama decoder.
 //
-// A picture is a grid of tiles, row by row, and a thumbnail (core/picture/tile_grid.h); its tokens
-// are between <img> and </img>, tile by tile, and row by row within a tile. Positions are as in
-// plain text.
+// A picture is a grid of tiles, row by row, and, if there are several, a thumbnail
+// (core/picture/tile_grid.h); its tokens are between <img> and </img>, tile by tile, and row by row
+// within a tile. Positions are as in plain text.
 #include "core/model/families/internvl.h"
 
 #include <math.h>

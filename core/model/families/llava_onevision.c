@@ -16,7 +16,7 @@ static const char grids[] =
     "[1920,384],[1920,768],[1920,1152],[1920,1536],[1920,1920],[1920,2304],"
     "[2304,384],[2304,768],[2304,1152],[2304,1536],[2304,1920],[2304,2304]]";
 
-// Reads "anyres_max_9": a feature map with more features than 9 tiles shrinks (anyres.c).
+// Reads the 9 of "anyres_max_9": a feature map much larger than 9 tiles shrinks (anyres.c).
 static int read_most(struct model *m, const cJSON *config, struct err *err)
 {
     static const char start[] = "anyres_max_";

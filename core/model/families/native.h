@@ -1,5 +1,6 @@
 // core/model/families/native.h -- shared by families whose encoder reads pictures of any size: one
-// grid of patches per picture, merge x merge patches per visual token, multimodal rotary positions.
+// grid of patches per picture, merge x merge patches per visual token; for some families also
+// multimodal rotary positions.
 #ifndef CORE_MODEL_FAMILIES_NATIVE_H
 #define CORE_MODEL_FAMILIES_NATIVE_H
 

@@ -1,6 +1,6 @@
-// core/model/families/qwen3_5_text.c -- Qwen3.5's language model: of four layers, three have Gated
-// DeltaNet's recurrence (core/model/attention_delta.c) and one has attention, with gated outputs
-// and a rotated first quarter of each head.
+// core/model/families/qwen3_5_text.c -- Qwen3.5's language model: by default, of four layers, three
+// have Gated DeltaNet's recurrence (core/model/attention_delta.c) and one has attention, with gated
+// outputs and a rotated first quarter of each head.
 //
 // Norms multiply by 1 + gain, except that of the recurrence's outputs. Layers that predict further
 // tokens (mtp.*) are not read.
