@@ -2,7 +2,7 @@
 //
 // Three passes sort the unmatched lines and questions by id and a key, and pair equal keys in
 // order. The key is the whole prompt in the first pass, its first line in the second, and empty in
-// the third.
+// the third, which leaves out ids with a match.
 #include "core/eval/answer_file.h"
 
 #include <stdlib.h>

@@ -185,7 +185,8 @@ const struct evaluation_total *evaluation_main(const struct evaluation *e);
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
 // Adds the totals to job results: "metric", "rule", "score", "low", "high", "n", further numbers of
 // the metric; then the numbers of the set's total, "score METRIC" for each other metric, and "score
-// KIND" for each kind.
+// KIND" or, for another metric, "score METRIC KIND" for each kind. Then adds what may have changed
+// the scores: precision, batches, answers cut off, samples skipped and the like.
 void evaluation_report(const struct evaluation *e, struct job_results *to);
 
 #endif

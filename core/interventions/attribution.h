@@ -26,7 +26,7 @@ struct results;
     X(gradient, true)     /* gradient x input */                                              \
     X(integrated, true)   /* integrated gradients from a baseline */                          \
     X(gradcam, true)      /* the rows of one layer, weighted by their mean gradient */        \
-    X(occlusion, true)    /* drop in log-probability when the baseline replaces the row */    \
+    X(occlusion, true)    /* drop in log-probability with the row or its square replaced */   \
     X(attention, true)    /* attention of the answer, mean over heads and layers */           \
     X(contribution, true) /* attention contribution to the answer (CAPA), mean over layers */ \
     X(rollout, false)     /* attention multiplied over all layers */                          \

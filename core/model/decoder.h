@@ -51,8 +51,8 @@ struct decoder_kind {
                             // read
     bool slides_if_given;   // like slides_by_default, but only if the config has "sliding_window"
     // n > 0: every n-th layer has no sliding window, unless "sliding_window_pattern" or
-    // "layer_types" says otherwise, and sliding layers rotate by "rope_local_base_freq". 0: neither
-    // applies.
+    // "layer_types" says otherwise, and sliding layers have rotary parameters of their own
+    // (rope_config_read_sliding). 0: neither applies.
     int64_t sliding_pattern;
     bool gelu;             // "hidden_activation" names the FFN's activation, by default GELU
     bool gains_from_1;     // norms multiply by 1 + gain

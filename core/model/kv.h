@@ -75,7 +75,7 @@ bool kv_layer_is(const struct kv_layer *l, struct kv_row row);
 void kv_release(struct kv *kv);
 // Returns the value of kv.dtype, or its default on the device; f32 without settings.
 enum dtype kv_dtype(const struct backend *b, const struct settings *s);
-// Sets the dtype of keys and values; cached ones of another dtype are discarded.
+// Sets the dtype of keys and values; if it changes, discards everything cached.
 void kv_set_dtype(struct kv *kv, enum dtype dtype);
 // Sets the row shape of an empty layer.
 void kv_layer_shape(struct kv *kv, int layer, struct kv_row row);

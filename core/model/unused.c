@@ -145,7 +145,7 @@ static bool shared_agrees(const struct picture_config *p, const cJSON *item)
            read.resample == p->resample && read.rescale_factor == p->rescale_factor;
 }
 
-// True if the value is `side`, or an object whose values all are.
+// True if the value is `side`, or an object whose values all are `side` or null.
 static bool is_square_of(const cJSON *value, int64_t side)
 {
     const cJSON *one;

@@ -58,7 +58,7 @@ struct selecting {
     const struct select_item *items;
     char **plain; // [count] common names
     const struct select_lora *lora;
-    bool typed; // the user wrote the rules: a rule without a match is an error
+    bool typed; // the user wrote the rules: a pattern without a match is an error
 };
 
 // --- names ---------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ static const char *last_level(const char *name)
     return dot ? dot + 1 : name;
 }
 
-// "lora:*" excludes routers of experts: a small change to a router sends rows to other experts, and
-// other programs attach no LoRA to a router that is not a linear layer.
+// "lora:*" and "lora:@PART" exclude routers of experts: a small change to a router sends rows to
+// other experts, and other programs attach no LoRA to a router that is not a linear layer.
 static bool is_router(const char *plain)
 {
     return !strcmp(last_level(plain), "gate");

@@ -16,8 +16,8 @@
 //   lora:LAYERS[:R]  LoRA of rank R on the decoder's linear layers whose last name component is
 //                    listed ("lora:q_proj,v_proj:8"; commas separate layers up to the rank or a
 //                    ";"); a pattern with a dot is matched against full names, of any part;
-//                    "lora:*" selects all layers except routers of experts; "lora:@PART" the
-//                    layers of a part
+//                    "lora:*" selects all layers of the decoder, "lora:@PART" those of a part,
+//                    both except routers of experts
 #ifndef CORE_TRAIN_SELECT_H
 #define CORE_TRAIN_SELECT_H
 

@@ -222,7 +222,7 @@ int sft_ranks(const struct sft *t);
 // a sample. If the moments are distributed, adds 4 for each element's updated master, and 8 for
 // each parameter's part of the norm.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
-// Adds up the gradients of all ranks.
+// Adds up the gradients of all ranks, for the ranks that need them (params_sum_to).
 int sft_sum_gradients(struct sft *t, struct err *err);
 // Sums the losses over the ranks; each rank passes 0 for other ranks' samples.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);

@@ -11,7 +11,7 @@
 #include "core/train/sft_parts.h"
 
 enum { PIECE = 1 << 20 };    // maximum number of elements in a bucket or an exact piece
-enum { IN_PLACE = 1 << 14 }; // gradients with at least this many elements are summed in place
+enum { IN_PLACE = 1 << 14 }; // host gradients of at least this many elements: summed in place
 
 // --- the work of a rank --------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ static void sum_reached(const struct sft *t, const struct param *one)
 }
 
 // Joins many small gradients into one sum, because a small sum takes longer to start than to
-// compute.
+// compute. Gradients in device memory that no GPU sums also go through the bucket, in pieces.
 struct bucket {
     float *data; // [PIECE]
     int to;      // the rank that gets the sum; -1: all
