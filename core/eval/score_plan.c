@@ -211,8 +211,8 @@ static int check_rows(const struct score_plan *p, size_t times, struct err *err)
     return err_set(err, "a plan has at most %d rows", ROWS_MAX);
 }
 
-// Returns the key to put before a word that names a folder: "adapter=" or "model="; "" for other
-// words.
+// Returns the key to put before a word that names an existing folder or file: "adapter=" or
+// "model="; "" for other words.
 static const char *key_of(const char *word)
 {
     if (strchr(word, '=') || *word == '@') return "";

@@ -139,7 +139,7 @@ static int check(const struct section *p, const struct key *keys, size_t count, 
     return 0;
 }
 
-// Refuses score scales other than 1 / sqrt(d).
+// Unless the family supports their keys, refuses score scales other than 1 / sqrt(d).
 static int check_score_scale(const struct section *p, const struct decoder_config *d,
                              struct err *err)
 {

@@ -251,8 +251,8 @@ struct gguf *converted_open(const struct model *m, const struct gguf_kind *kind,
     return NULL;
 }
 
-// Opens the cached file; NULL if it is not usable (converted_open), or if its content does not have
-// the hash `written`, which sets *damaged.
+// Opens the cached file; NULL if it is not usable (converted_open), if `written`, the hash of its
+// content, is unknown (""), or if the content has a different hash, which sets *damaged.
 static struct gguf *open_file(const struct model *m, const struct gguf_kind *kind, const char *path,
                               const char *written, const struct load_progress *progress,
                               bool *damaged)

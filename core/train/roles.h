@@ -29,7 +29,8 @@ int roles_of(enum method_role role[METHODS_MAX], const struct model *m, const st
              struct err *err);
 // Returns "norm alignment (trained), IRA (trained)"; the caller frees it. NULL: no method acts.
 char *roles_text(const enum method_role role[METHODS_MAX]);
-// Emits a notice for each method that is on but does not act, or acts but is not trained.
+// Emits a notice for each method that is on but does not act, or that acts and could learn but is
+// not trained.
 void roles_say(const enum method_role role[METHODS_MAX], const struct model *m,
                struct sinks *sinks);
 // Write and read the roles in the record of a run: "methods": {"norm_align": "trained"}.

@@ -433,8 +433,8 @@ static double without_seconds(const struct search *s, enum kind kind, bool scene
 }
 
 // Scores the model with a layer or block replaced with its neighbour; the score is the sum of the
-// log-probabilities of text and of the first scene. If the layer is in the wrong place, replacing
-// it raises the sum.
+// log-probabilities of text (layers only) and, with `scene`, of the first scene. If the layer is in
+// the wrong place, replacing it raises the sum.
 static int score_without(struct search *s, enum kind kind, int at, int layers, bool scene,
                          double *sum, struct err *err)
 {
