@@ -1,5 +1,5 @@
 // core/checkup/compare.c -- lists the differences between two check-ups: program, machine, models,
-// verdicts and numbers.
+// verdicts, findings and numbers.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>

@@ -206,7 +206,7 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
     job_results_add(to, "source", xstrdup(o->set.way->source));
 }
 
-// Runs in the shell, before the job exists, to report an unreadable data set at once.
+// Runs in the shell, before the job exists, to report at once files that cannot be read or written.
 static int check(int argc, char **argv, const struct settings *settings, const struct model *model,
                  struct err *err)
 {
@@ -221,7 +221,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 
 const char evaluate_kept[] = "scores.jsonl";
 
-// {"done", "metric", "kind", "score", "class", ...} (write_line), or {"done", "skipped": why}.
+// {"done", "metric", "kind", "score", "class", ...} or {"done", "skipped": why, ...} (write_line).
 static bool take_line(void *self, const cJSON *line)
 {
     struct evaluate_work *w = self;

@@ -1,7 +1,8 @@
-// core/checkup/checks/methods.c -- measures the methods' effect on this model: the likelihood of
-// its own answers under each method, and the computation that each method saves.
+// core/checkup/checks/methods.c -- measures the effect of pruning, FFN approximation and untrained
+// norm alignment on this model: the likelihood of its own answers under each of these methods, and
+// the computation that each saves.
 //
-// The model answers questions about the pictures without methods. Then it is fed these answers
+// The model answers a question about each picture without these methods. Then it is fed the answers
 // under each method (teacher forcing), to measure the change in their log-probability, and whether
 // every token is still the likeliest one (greedy decoding then gives the same answer).
 #include "core/checkup/checkup_parts.h"
@@ -68,7 +69,7 @@ static int measure_with(struct methods_check *k, const struct settings *s, struc
     return 0;
 }
 
-// Measures a condition and adds its finding: not applicable if this model or its files rule it out.
+// Measures a condition and adds its finding: not applicable if the measurement fails.
 static int try_settings(struct methods_check *k, const char *name, const struct settings *s,
                         const char *text, struct measured *m, struct err *err)
 {
@@ -134,8 +135,8 @@ static int try_pruning(struct methods_check *k, struct err *err)
 
 // --- FFN approximation ---------------------------------------------------------------------------
 
-// Returns the most redundant quarter of the layers, such as "3,5,6", never with the last layer; ""
-// for a model with one layer. The caller frees the list.
+// Returns the most redundant quarter of the layers, or one of fewer than four layers, such as
+// "3,5,6", never with the last layer; "" for a model with one layer. The caller frees the list.
 static char *redundant_layers(const float *redundancy, int layers, double *least)
 {
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen);

@@ -247,8 +247,8 @@ static int64_t find_markers(const struct tokenizer *t, const char *prompt, struc
     return count;
 }
 
-// Tokens that end an answer because a chat template ends turns with them; others, such as </s> or
-// <|endoftext|>, end any text.
+// Tokens that end an answer because a chat template ends a turn, or begins the next one, with them;
+// others, such as </s> or <|endoftext|>, end any text.
 static const char *const turn_ends[] = {
     "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<end_of_utterance>", "<|user|>", NULL
 };

@@ -1,5 +1,5 @@
-// core/checkup/checks/sees.c -- checks that the model looks at its pictures and recognises their
-// content.
+// core/checkup/checks/sees.c -- checks that the model looks at its pictures, recognises their
+// content, and uses the order of two pictures.
 //
 // Log-probabilities are means over the tokens of an answer, in nats. The model's own answer about a
 // picture becomes less likely when the picture is replaced, unless the model ignores its pictures.

@@ -1,4 +1,5 @@
-// core/checkup/checks/speed.c -- prefill and decode speed by length, compared with their bounds.
+// core/checkup/checks/speed.c -- prefill and decode speed by length, compared with their bounds
+// where these can be measured.
 //
 // A prefill must at least multiply its rows by all weights of the layers: these products alone, by
 // the same kernels, give its bound. Decoding a token must at least read all these weights: a loop
@@ -17,7 +18,7 @@
 
 enum { TOKENS = 8, LENGTHS = 3, RUNS = 2 };
 static const int lengths[LENGTHS] = { 64, 256, 1024 };
-// Skips lengths whose prompt would take longer than this.
+// Skips a length, except the first, if its prompt is expected to take longer than this.
 static const double most_s = 12, most_quick_s = 4;
 // Each time is the best of at least RUNS runs, repeated for at least this many seconds.
 static const double steady_s = 0.2;
