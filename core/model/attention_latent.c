@@ -5,7 +5,7 @@
 //   q = Wqb norm(Wqa x), or Wq x                    [n, H, nope + rope], its last part rotated
 //   (c, r) = Wkva x;  c = norm(c), r rotated        [n, R], [n, rope]: the cache holds these
 //   (k, v) of a head = Wkvb c, r after each k       [P, H, nope + rope], [P, H, v]
-//   h += o(attention(q, k, v))
+//   h += after(o(attention(q, k, v)))
 //
 // Few rows over many keys (an answer's tokens) do not need k and v. Wkvb moves to the other side of
 // both products ("absorbed"), so that a row reads only its keys' latents:

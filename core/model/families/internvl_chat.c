@@ -4,8 +4,8 @@
 //
 // No file of the folder describes the prompt: config.json's "template" names a conversation of
 // conversation.py, which is part of the authors' code; core/template/layouts.c defines these
-// conversations under the same names. That code ignores the chat template of folders that have one.
-// The placeholder is the token <IMG_CONTEXT>; only the tokenizer gives its id.
+// conversations. The authors' code ignores the chat template of folders that have one. The
+// placeholder is the token <IMG_CONTEXT>; in published folders, only the tokenizer gives its id.
 #include <string.h>
 
 #include "core/model/families/internvl.h"

@@ -1,10 +1,10 @@
 // core/model/families/smolvlm.c -- Idefics3, SmolVLM and SmolVLM2: a SigLIP encoder, pixel shuffle
 // and one linear layer, a Llama decoder.
 //
-// A picture is a grid of tiles, row by row, and the whole picture as the last one
-// (core/picture/tile_grid.h). Text precedes the tokens of each: <fake_token_around_image>, then the
-// tile's row and column, or <global-img>; a line break follows each row of tiles. Positions are as
-// in plain text.
+// A picture is a grid of tiles, row by row, and the whole picture as the last one; only the latter
+// if the picture is not split (core/picture/tile_grid.h). Text precedes the tokens of each:
+// <fake_token_around_image>, then the tile's row and column, or <global-img>; a line break follows
+// each row of tiles, two follow the last. Positions are as in plain text.
 #include <stdlib.h>
 #include <string.h>
 
