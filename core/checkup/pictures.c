@@ -67,7 +67,8 @@ static int draw_scenes(const char *folder, struct err *err)
     return scenes_written(&request) ? 0 : scenes_write(&request, NULL, &report, err);
 }
 
-// Leaves out files that are not pictures; a folder without pictures is an error.
+// Leaves out hidden files, files that cannot be used, and pictures beyond the limit; a folder
+// without usable pictures is an error.
 static int add_folder(struct checkup *c, const char *folder, struct err *err)
 {
     char **names = folder_list(folder);

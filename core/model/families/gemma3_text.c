@@ -1,9 +1,10 @@
 // core/model/families/gemma3_text.c -- Gemma 3's language model (Gemma team 2025, arXiv
 // 2503.19786).
 //
-// Five of six layers see only the last `sliding_window` rows, and rotate by a base of their own,
-// unscaled. Norms multiply by 1 + gain; text embeddings are multiplied by sqrt(D); each sublayer
-// has a norm before it and one after it; heads of queries and keys are normed before the rotation.
+// By default, five of six layers see only the last `sliding_window` rows, and rotate by a base of
+// their own, unscaled. Norms multiply by 1 + gain; text embeddings are multiplied by sqrt(D); each
+// sublayer has a norm before it and one after it; heads of queries and keys are normed before the
+// rotation.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

@@ -7,8 +7,8 @@
 //
 //   <image_id>0</image_id><image> tokens </image><slice> tokens </slice><slice> ...
 //
-// A line break ends each row of slices but the last. Positions are as in plain text, and on all
-// rotary axes equal.
+// The number is left out if "use_image_id" is false. A line break ends each row of slices but the
+// last. Positions are as in plain text, and on all rotary axes equal.
 #include <stdlib.h>
 #include <string.h>
 

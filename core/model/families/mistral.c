@@ -1,5 +1,5 @@
-// core/model/families/mistral.c -- Mistral 7B: text only, or the decoder of LLaVA-Next. Its layers
-// are Llama's. The first version has a sliding window of 4096 tokens; later ones have none.
+// core/model/families/mistral.c -- Mistral 7B: text only, or a decoder of other families. Its
+// layers are Llama's. The first version has a sliding window of 4096 tokens; later ones have none.
 #include "core/model/families/text.h"
 #include "core/model/layer.h"
 

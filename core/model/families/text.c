@@ -1,4 +1,4 @@
-// core/model/families/text.c -- shared by the text-only families.
+// core/model/families/text.c -- shared by the text-only families; others use text_part too.
 #include "core/model/families/text.h"
 
 #include <string.h>

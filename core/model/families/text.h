@@ -1,5 +1,5 @@
 // core/model/families/text.h -- shared by the text-only families, whose models consist of a decoder
-// only.
+// only. Families with pictures use text_part for the tensors of their decoders.
 #ifndef CORE_MODEL_FAMILIES_TEXT_H
 #define CORE_MODEL_FAMILIES_TEXT_H
 
