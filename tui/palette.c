@@ -184,7 +184,8 @@ void palette_take_files(struct view *v, struct list_view *files)
     const size_t selected = l->selected < l->shown_count ? l->shown[l->selected] : 0;
     const bool moved = l->selected > 0;
     l->items = xreallocarray(l->items, l->count + files->count + 1, sizeof *l->items);
-    memcpy(l->items + l->count, files->items, files->count * sizeof *files->items);
+    if (files->count)
+        memcpy(l->items + l->count, files->items, files->count * sizeof *files->items);
     l->count += files->count;
     files->count = 0; // l owns the items now
     l->awaits_files = false;
