@@ -241,9 +241,9 @@ static int key_read(struct key *k, const char *name, struct err *err)
     static const char prefix[] = "base_model.model.";
     char *after, *at;
     if (!strncmp(name, prefix, sizeof prefix - 1)) name += sizeof prefix - 1;
+    k->mark = "";
     if (strlen(name) >= NAME_LIMIT) return err_set(err, "its name is too long");
     snprintf(k->module, sizeof k->module, "%s", name);
-    k->mark = "";
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (!(at = find_level(k->module, marks[i], &after)) || at == k->module) continue;
         k->mark = marks[i];
@@ -426,16 +426,15 @@ static int read_stack(struct reading *r, const struct safetensor *t, const char 
     strstr(other, is_a ? ".lora_A." : ".lora_B.")[6] = is_a ? 'B' : 'A';
     const struct safetensor *b = safetensors_find(r->file, other);
     struct adapter_stack s = { 0 };
-    int status = b ? 0 : err_set(r->err, "'%.200s' is missing", other);
+    if (!b) err_set(r->err, "'%.200s' is missing", other);
     free(other);
-    if (status == 0 && is_a) {
-        status = check_numbers(b, r->err);
-        if (status == 0)
-            status =
-                adapter_stack_open(&s, t, b, c->experts.count, c->experts.width, c->hidden, r->err);
-        if (status == 0) status = add_stack(r, &s, experts);
-        adapter_stack_close(&s);
-    }
+    if (!b) return -1;
+    if (!is_a) return 0;
+    if (check_numbers(b, r->err) < 0 ||
+        adapter_stack_open(&s, t, b, c->experts.count, c->experts.width, c->hidden, r->err) < 0)
+        return -1;
+    const int status = add_stack(r, &s, experts);
+    adapter_stack_close(&s);
     return status;
 }
 
