@@ -1,4 +1,4 @@
-// core/adapter/adapter_read.c -- reads an adapter folder into entries that fit the model.
+// core/adapter/adapter_read.c -- reads an adapter's tensors into entries that fit the model.
 //
 //   base_model.model.MODULE.lora_A.weight | lora_B.weight      [r,in] [out,r]
 //   base_model.model.MODULE.experts.lora_A.weight | lora_B     of all experts of a layer, also as
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapter_config.h"
@@ -29,7 +28,7 @@
 #include "core/model/families/family.h"
 #include "core/model/layer.h"
 
-enum { CONFIG_LIMIT = 16 << 20, NAME_LIMIT = 1024 };
+enum { NAME_LIMIT = 1024 };
 
 struct reading {
     struct adapter *adapter;
@@ -702,16 +701,7 @@ static int read_extra(struct adapter *a, const struct safetensor *t, struct err 
     return take_floats(a->arena, t, &add_entry(a, ADAPTER_EXTRA, t->name)->tensor, err);
 }
 
-// --- the folder ----------------------------------------------------------------------------------
-
-char *folder_name(const char *path)
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/') end--;
-    size_t begin = end;
-    while (begin && path[begin - 1] != '/') begin--;
-    return xstrndup(path + begin, end - begin);
-}
+// --- the adapter ---------------------------------------------------------------------------------
 
 static int read_files(struct adapter *a, const cJSON *config, struct err *err)
 {
@@ -760,87 +750,4 @@ out:
     err_in(err, "adapter '%s'", folder);
     adapter_free(a);
     return NULL;
-}
-
-static bool has_file(const char *folder, const char *name)
-{
-    char *path = xasprintf("%s/%s", folder, name);
-    const bool exists = access(path, F_OK) == 0;
-    free(path);
-    return exists;
-}
-
-bool adapter_is(const char *folder)
-{
-    return has_file(folder, "adapter_config.json") || has_file(folder, "extra.safetensors");
-}
-
-int adapter_need(const char *folder, struct err *err)
-{
-    if (adapter_is(folder)) return 0;
-    if (access(folder, F_OK) < 0) return err_set(err, "no folder '%s'", folder);
-    const bool model = has_file(folder, "config.json");
-    if (!model && has_file(folder, "state.safetensors"))
-        return err_set(
-            err,
-            "'%s' contains only the state for resuming: to get loadable checkpoints, train with "
-            "train.keep 1 or more",
-            folder);
-    if (!model && has_file(folder, "training.json"))
-        return err_set(
-            err,
-            "'%s' contains an unfinished training run or a sweep (/job %s): load one of "
-            "its folders instead, checkpoint-N (train.keep), a value of the sweep or best",
-            folder, folder);
-    return err_set(err,
-                   "'%s' is not an adapter (no adapter_config.json and no extra.safetensors)%s",
-                   folder, model ? " but a model: open it with /load" : "");
-}
-
-// Opens a file of the folder; *file stays NULL if it is absent.
-static int open_file(const char *folder, const char *name, struct safetensors **file,
-                     struct err *err)
-{
-    if (!has_file(folder, name)) return 0;
-    char *path = xasprintf("%s/%s", folder, name);
-    *file = safetensors_open(path, err);
-    free(path);
-    return *file ? 0 : -1;
-}
-
-static int open_files(const char *folder, cJSON **config, struct safetensors **file,
-                      struct safetensors **extra, struct err *err)
-{
-    const bool described = has_file(folder, "adapter_config.json");
-    if (open_file(folder, "adapter_model.safetensors", file, err) < 0) return -1;
-    if (*file && !described) return err_set(err, "'%s' has no adapter_config.json", folder);
-    if (described) {
-        char *path = xasprintf("%s/adapter_config.json", folder);
-        *config = json_read_data(path, CONFIG_LIMIT, err);
-        free(path);
-        if (!*config) return -1;
-    }
-    if (described && !*file)
-        return err_set(err, "'%s' has no adapter_model.safetensors%s", folder,
-                       has_file(folder, "adapter_model.bin")
-                           ? ", only a PyTorch file (*.bin): save it with safe_serialization"
-                           : "");
-    return open_file(folder, "extra.safetensors", extra, err);
-}
-
-struct adapter *adapter_read(const char *folder, struct model *m, struct err *err)
-{
-    struct safetensors *file = NULL, *extra = NULL;
-    struct adapter *a = NULL;
-    cJSON *config = NULL;
-    if (adapter_need(folder, err) < 0) return NULL;
-    if (open_files(folder, &config, &file, &extra, err) == 0) {
-        a = adapter_parse(folder, m, config, file, extra, err);
-        if (a) adapter_beside(a);
-    } else {
-        safetensors_close(file);
-        safetensors_close(extra);
-    }
-    cJSON_Delete(config);
-    return a;
 }

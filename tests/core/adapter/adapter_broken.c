@@ -1,6 +1,6 @@
-// tests/core/adapter/adapter_broken.c -- core/adapter/adapter_config.c and adapter_read.c: damaged
-// or unsupported adapters, and those of other models, are refused with a message that names the
-// part.
+// tests/core/adapter/adapter_broken.c -- core/adapter/adapter_config.c, adapter_folder.c and
+// adapter_read.c: damaged or unsupported adapters, and those of other models, are refused with a
+// message that names the part.
 #include "core/files/safetensors.h"
 #include "tests/core/adapter/adapter.h"
 
