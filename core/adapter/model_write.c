@@ -327,10 +327,11 @@ static int check_written(const struct model *m, struct err *err)
     // that holds the experts of a layer.
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
+        if (!is_changed(w)) continue;
         char *stack = stack_name(w->name);
         const bool stored = checkpoint_has(c, w->name) || (stack && checkpoint_has(c, stack));
         free(stack);
-        if (is_changed(w) && !stored)
+        if (!stored)
             return err_set(err,
                            "this model's files store '%s' as a part of another tensor, where it "
                            "cannot be written back: use the result as an adapter",
