@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes this folder: a tiny MiniCPM-V 4.6 in the hub's layout, and what transformers computes with it.
+"""Writes this folder: a tiny MiniCPM-V 4.6 in the hub's layout, and reference results of transformers.
 
     python tests/goldens/minicpm-v-4.6/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
