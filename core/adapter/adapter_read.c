@@ -528,7 +528,7 @@ static int check_constant(const struct reading *r, const struct safetensor *t,
     free(numbers);
     if (same) return 0;
     if (text_ends(c->name, ".A_log") || text_ends(c->name, ".dt_bias"))
-        return err_set(r->err, "it differs from the model's: trained %s are not supported",
+        return err_set(r->err, "it differs from the model's: a trained %s is not supported",
                        name_last_level(c->name));
     return err_set(r->err, "it differs from the model's: trained biases of routers are not "
                            "supported");

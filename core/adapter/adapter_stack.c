@@ -35,8 +35,9 @@ int adapter_stack_open(struct adapter_stack *s, const struct safetensor *a,
         return err_set(err, "it and its lora_B must have two dimensions");
     if (a->shape[0] != b->shape[1] || a->shape[0] <= 0 || a->shape[0] % experts)
         return err_set(err,
-                       "lora_A has %lld rows and lora_B %lld columns; both must have the same "
-                       "multiple of %lld experts: the adapter was made for another model",
+                       "lora_A has %lld rows and lora_B %lld columns; both must be the same "
+                       "multiple of %lld, the number of experts: the adapter was made for another "
+                       "model",
                        (long long)a->shape[0], (long long)b->shape[1], (long long)experts);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const struct adapter_stack *f = &forms[i];

@@ -183,8 +183,8 @@ static void read_gguf(struct encoder_config *e)
     const int64_t pool = config_value(&e->c, "projector.scale_factor", 1, POOL);
     const int64_t side = patch * pool;
     if (!table || table->rank != 3)
-        config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing, or not of three "
-                             "dimensions");
+        config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing or does not have "
+                             "three dimensions");
     if (!head) config_refuse(&e->c, "tensor 'v.blk.0.attn_q_norm.weight' is missing");
     if (patch > 1000 || pool > 64)
         config_refuse(&e->c,

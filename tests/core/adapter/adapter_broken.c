@@ -147,9 +147,9 @@ static void broken_stacks_are_refused(void **state)
         const char *why;
     } cases[] = {
         { "experts.down_proj", { 16, 24 }, { 48, 16 }, NAN, "infinities or NaNs" },
-        { "experts.down_proj", { 16, 24 }, { 48, 0 }, 0, "both must have the same multiple" },
-        { "experts.down_proj", { 16, 24 }, { 48, 8 }, 0, "both must have the same multiple" },
-        { "experts.down_proj", { 15, 24 }, { 48, 15 }, 0, "multiple of 8 experts" },
+        { "experts.down_proj", { 16, 24 }, { 48, 0 }, 0, "both must be the same multiple" },
+        { "experts.down_proj", { 16, 24 }, { 48, 8 }, 0, "both must be the same multiple" },
+        { "experts.down_proj", { 15, 24 }, { 48, 15 }, 0, "multiple of 8, the number of experts" },
         { "experts.down_proj", { 16, 25 }, { 48, 16 }, 0, "another model" },
         { "experts.down_proj", { 8, 24 }, { 48, 8 }, 0, "LoRA has rank 1" },
         { "experts.gate_up_proj",
@@ -157,7 +157,7 @@ static void broken_stacks_are_refused(void **state)
           { 48, 16 },
           0,
           "does not name its experts' down_proj" },
-        { "experts.down_proj", { 0, 24 }, { 48, 0 }, 0, "both must have the same multiple" },
+        { "experts.down_proj", { 0, 24 }, { 48, 0 }, 0, "both must be the same multiple" },
     };
     struct model *m = load(KIMI);
     char *folder = scratch_new(), *path = xasprintf("%s/adapter_model.safetensors", folder);
