@@ -21,9 +21,7 @@ void image_mark(const struct view *v, struct drawing *d)
     d->mark[3] = a[1] + (row + 1) * high;
 }
 
-// Returns the tile at a point of the picture, and the row and column of its patch; NULL: no map is
-// there.
-static const struct map *patch_at(const struct view *v, double x, double y, int *row, int *col)
+const struct map *image_patch(const struct view *v, double x, double y, int *row, int *col)
 {
     const struct map *m = view_map(v);
     struct drawing d = { 0 };
@@ -34,13 +32,13 @@ static const struct map *patch_at(const struct view *v, double x, double y, int 
 
 static const struct map *patch_at_cursor(const struct view *v, int *row, int *col)
 {
-    return patch_at(v, v->image.point_x, v->image.point_y, row, col);
+    return image_patch(v, v->image.point_x, v->image.point_y, row, col);
 }
 
 static const struct map *patch_at_pointer(const struct view *v, int *row, int *col)
 {
     const struct image_view *i = &v->image;
-    return i->hovering ? patch_at(v, i->hover_x, i->hover_y, row, col) : NULL;
+    return i->hovering ? image_patch(v, i->hover_x, i->hover_y, row, col) : NULL;
 }
 
 static void move_cursor(struct view *v, int across, int down)

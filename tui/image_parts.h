@@ -23,6 +23,9 @@ unsigned image_grid_act(struct view *v, const char *action);
 // Chooses the map at a column and line of the screen; false: no grid is there.
 bool image_grid_click(struct view *v, int column, int line);
 
+// Returns the tile at a point of the picture, and the row and column of its patch; NULL: no map is
+// there.
+const struct map *image_patch(const struct view *v, double x, double y, int *row, int *col);
 // Finds the middle of the patch with the highest value that is drawn; false: no map has values.
 bool image_highest(const struct view *v, double *x, double *y);
 // The cursor on patches.

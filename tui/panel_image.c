@@ -432,9 +432,7 @@ static void toggle_box(struct view *v, const double box[4])
 static void toggle_point(struct view *v, double x, double y)
 {
     int row, col;
-    struct drawing d = { 0 };
-    image_tiles(v, &v->image, view_map(v), &d);
-    const struct map *m = drawing_patch(d.maps, d.map_count, x, y, &row, &col);
+    const struct map *m = image_patch(v, x, y, &row, &col);
     if (!m) return toggle_box(v, (const double[4]){ x, y, x + 1e-4, y + 1e-4 });
     // The middle of the patch: the point may be at its edge, and then touch other patches.
     const double wide = (m->area[2] - m->area[0]) / m->cols;
