@@ -33,6 +33,12 @@ struct area {
     int x, y, width, height;
 };
 
+// Returns whether the cell at x, y of the screen is in the area.
+static inline bool area_has(struct area a, int x, int y)
+{
+    return x >= a.x && y >= a.y && x < a.x + a.width && y < a.y + a.height;
+}
+
 // A picture that the terminal draws over the cells of its area, unless one of these cells was drawn
 // on later.
 struct canvas_picture {

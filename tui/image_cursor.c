@@ -111,7 +111,7 @@ bool image_hover(struct view *v, int column, int line)
     const struct area a = i->map_area;
     int row[2] = { -1, -1 }, col[2] = { -1, -1 };
     const struct map *before = patch_at_pointer(v, &row[0], &col[0]);
-    i->hovering = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
+    i->hovering = area_has(a, column, line);
     i->hover_x = (column - a.x + 0.5) / fmax(a.width, 1);
     i->hover_y = (line - a.y + 0.5) / fmax(a.height, 1);
     const struct map *now = patch_at_pointer(v, &row[1], &col[1]);

@@ -120,7 +120,7 @@ bool image_grid_click(struct view *v, int column, int line)
     const struct image_view *i = &v->image;
     const struct area a = i->tiles;
     const int x = column - a.x, y = line - a.y;
-    if (!a.height || x < 0 || y < 0 || x >= a.width || y >= a.height) return false;
+    if (!area_has(a, column, line)) return false;
     const int across = x / i->tile_width;
     const int at = i->tiles_first + y / i->tile_height * i->tiles_across + across;
     int *list = xreallocarray(NULL, i->map_count + 1, sizeof *list);

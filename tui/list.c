@@ -396,7 +396,7 @@ void list_click(struct view *v, struct area screen, int x, int y, int button,
     if (button == 4) list_act(v, "up", shell);
     if (button == 5) list_act(v, "down", shell);
     if (button != 1) return;
-    if (x < a.x || y < a.y || x >= a.x + a.width || y >= a.y + a.height) {
+    if (!area_has(a, x, y)) {
         list_release(&v->list);
         return;
     }

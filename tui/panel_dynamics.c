@@ -319,10 +319,10 @@ static void click(struct view *v, struct area area, int x, int y, int button)
 {
     struct dynamics_view *d = &v->dynamics;
     const struct area a = d->area;
-    const int at = area.x + x - a.x, line = area.y + y - a.y;
+    const int at = area.x + x - a.x;
     if (button == 4) move_cursor(v, -1);
     if (button == 5) move_cursor(v, 1);
-    if (button != 1 || at < 0 || line < 0 || at >= a.width || line >= a.height) return;
+    if (button != 1 || !area_has(a, area.x + x, area.y + y)) return;
     const struct chart chart = { .area = a, .min_x = d->min_x, .max_x = d->max_x };
     d->pointed = true;
     d->cursor = chart_x(&chart, at);

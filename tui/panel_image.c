@@ -562,7 +562,7 @@ static void click(struct view *v, struct area area, int x, int y, int button)
     struct image_view *i = &v->image;
     const struct area a = i->map_area;
     const int column = area.x + x, line = area.y + y;
-    const bool on = column >= a.x && line >= a.y && column < a.x + a.width && line < a.y + a.height;
+    const bool on = area_has(a, column, line);
     if (button == 4) step(v, AXIS_TOKEN, -1, false);
     if (button == 5) step(v, AXIS_TOKEN, 1, false);
     const struct area strip = i->strip;

@@ -461,9 +461,7 @@ static int panel_under(const struct screen *s, const struct key *key, struct are
     struct placed_panel placed[PANEL_COUNT];
     for (int i = place_panels(s, s->focus, placed); i-- > 0;) {
         *area = placed[i].area;
-        if (key->x >= area->x && key->y >= area->y && key->x < area->x + area->width &&
-            key->y < area->y + area->height)
-            return placed[i].panel;
+        if (area_has(*area, key->x, key->y)) return placed[i].panel;
     }
     return PANEL_NONE;
 }
