@@ -1,5 +1,5 @@
 // tests/tui/chart.c -- tui/chart.c: round numbers on both axes, percentages, marks, curves beyond
-// the range; the numbers of core/base/text.h.
+// the range, crowds of points; the numbers of core/base/text.h.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,12 +66,46 @@ static void numbers_have_three_digits(void **state)
     check(0, false, "0");
 }
 
+// A noisy curve of very many points becomes a thin line of means with faint dots around it, in
+// ASCII characters too.
+static void crowds_become_thin_lines(void **state)
+{
+    enum { COUNT = 8000 };
+    double *x = xcalloc(COUNT, sizeof *x), *y = xcalloc(COUNT, sizeof *y);
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = i;
+        y[i] = 0.5 + (i % 2 ? 0.4 : -0.4);
+    }
+    for (int ascii = 0; ascii < 2; ascii++) {
+        struct canvas c = { .ascii = ascii };
+        const struct area all = { 0, 0, 50, 21 };
+        int line = 0, faint = 0;
+        canvas_resize(&c, 21, 50);
+        canvas_fill(&c, all, STYLE_TEXT, ' ');
+        const struct chart chart = chart_begin(&c, all, 0, COUNT - 1, 0, 1);
+        chart_crowd(&chart, STYLE_CURVE1, x, y, COUNT);
+        for (int v = 0; v < chart.area.height; v++)
+            for (int u = 0; u < chart.area.width; u++) {
+                const struct cell *cell = canvas_at(&c, chart.area.x + u, chart.area.y + v);
+                line += cell->style == STYLE_CURVE1;
+                faint += cell->style == STYLE_GHOST;
+                if (cell->style == STYLE_CURVE1) assert_in_range(v, 9, 10);
+            }
+        assert_in_range(line, chart.area.width - 2, 2 * chart.area.width);
+        assert_in_range(faint, 12 * chart.area.width, 17 * chart.area.width);
+        canvas_release(&c);
+    }
+    free(x);
+    free(y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(axes_have_round_numbers),
         cmocka_unit_test(curves_run_along_the_edge),
         cmocka_unit_test(numbers_have_three_digits),
+        cmocka_unit_test(crowds_become_thin_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
