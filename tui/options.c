@@ -86,8 +86,8 @@ static int take_model(void *self, const char *value, struct err *err)
     struct options *o = self;
     if (text_ends_with_any(value, picture_endings) && access(value, R_OK) == 0)
         return err_set(err,
-                       "'%s' is a picture, not a MODEL: put --image before each picture, or a "
-                       "pattern in quotes, as in --image '*.png'",
+                       "'%s' is a picture, not a MODEL: put --image before each picture, or name "
+                       "several by a quoted pattern: --image '*.png'",
                        value);
     if (o->model) return err_set(err, "give one MODEL only: '%s' or '%s'", o->model, value);
     if (!*value) return err_set(err, "MODEL is empty");
