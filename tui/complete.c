@@ -195,18 +195,17 @@ void complete_find(const struct shell *shell, const char *line, size_t start,
         return;
     }
     if (*line != '/') return; // text for the model
-    char *name = next_word(&line, end), *first = next_word(&line, end), *word = first;
+    char *name = next_word(&line, end), *first = NULL, *last = NULL;
     const struct command *command = name ? command_find(name + 1) : NULL;
-    char *last = NULL; // the word before the cursor, but the first
     int index = 0;
-    for (; word; index++) {
-        if (word != first) free(last), last = word;
-        word = next_word(&line, end);
+    for (char *word; (word = next_word(&line, end)); index++) {
+        free(last);
+        last = word;
+        if (!first) first = xstrdup(word);
     }
-    const char *before = last ? last : first;
     if (command && *end == '-')
         add_options(candidates, command, first);
-    else if (command && before && takes_path(command, before))
+    else if (command && last && takes_path(command, last))
         candidates->paths = PATHS_ALL;
     else if (command)
         add_arguments(shell, command, index, first, candidates);
