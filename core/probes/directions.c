@@ -60,10 +60,11 @@ static int states_new(struct states side[2], const struct directions *d, const i
     bool fits = bytes < machine;
     for (int i = 0; i < 2 && fits; i++) fits = states_init(&side[i], d, count[i]);
     if (fits) return 0;
-    return err_set(err,
-                   "the states of %lld samples in %lld layers need %.1f GB of the machine's %.1f: "
-                   "use a smaller --limit or fewer layers",
-                   (long long)(count[0] + count[1]), (long long)chosen, bytes / 1e9, machine / 1e9);
+    err_set(err,
+            "the states of %lld samples in %lld layers need %.1f GB of the machine's %.1f: "
+            "use a smaller --limit or fewer layers",
+            (long long)(count[0] + count[1]), (long long)chosen, bytes / 1e9, machine / 1e9);
+    return -1;
 }
 
 static void states_release(struct states *s)
@@ -383,7 +384,7 @@ static int compute(const struct states side[2], enum direction_method method, st
 {
     const int64_t count[2] = { side[0].count, side[1].count };
     for (int64_t l = 0; l < d->layers; l++) {
-        if (!d->there[l] || !side[0].list || !side[1].list) continue;
+        if (!d->there[l]) continue;
         const float *const x[2] = { side[0].list[l], side[1].list[l] };
         if (direction_compute(method, x[0], count[0], x[1], count[1], d->width,
                               d->vectors + l * d->width, err) < 0)
