@@ -484,10 +484,6 @@ static void *lens_data_start(void)
     return xcalloc(1, sizeof(struct corpus_texts));
 }
 
-static void lens_data_add(void *data, const void *state)
-{
-}
-
 static void lens_data_finish(void *data, struct results *r)
 {
     corpus_texts_release(data);
@@ -535,6 +531,5 @@ const struct probe probe_lens = {
     .after = lens_after,
     .finish = lens_finish,
     .data_start = lens_data_start,
-    .data_add = lens_data_add,
     .data_finish = lens_data_finish,
 };

@@ -285,7 +285,7 @@ int measure(const struct measuring *m, struct conversation *c, const struct prob
     }
     listener.env.kept = p.kept;
     if (status == 0) status = probe->finish(listener.state, r, err);
-    if (status == 0 && m->data) probe->data_add(m->data, listener.state);
+    if (status == 0 && m->data && probe->data_add) probe->data_add(m->data, listener.state);
     // .results must describe every map: the screen can step only to described maps, and takes units
     // from their descriptions.
     for (size_t i = 0; status == 0 && i < r->map_count; i++) {

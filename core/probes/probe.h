@@ -165,7 +165,7 @@ struct probe {
     // Collect results over a data set beyond the means of the samples' results, or keep what all
     // samples share (probe_env.data). NULL: not needed.
     void *(*data_start)(void);
-    void (*data_add)(void *data, const void *state);    // after `finish` of a sample
+    void (*data_add)(void *data, const void *state);    // after `finish` of a sample; or NULL
     void (*data_finish)(void *data, struct results *r); // adds its tables, and frees `data`
 };
 
