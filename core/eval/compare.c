@@ -330,7 +330,7 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     struct step_logits full = { 0 };
     struct listener l = { .r = r, .c = &c };
     bool same[2] = { true, true };
-    char tokens[2][HASH_HEX] = { "", "" };
+    char tokens[2][HASH_HEX] = { "", "" }; // needed only if !same[0]
     int status = 0;
     *out = (struct comparison){ .first = -1 };
     for (int k = 0; k < 2; k++)
@@ -339,14 +339,14 @@ int compare_run(const struct compare_request *r, struct comparison *out, struct 
     for (int k = 0; k < 2 && status == 0; k++) {
         status = open_side(r, &c, k, &same[k], err);
         if (status < 0) break;
-        hash_tokens(r->grid->model, tokens[k]);
+        if (!same[0]) hash_tokens(r->grid->model, tokens[k]);
         l.side = &out->side[k];
         l.side->arithmetic = model_arithmetic(r->grid->model, r->grid->backend, settings_of(r, k));
         status = answer_side(&l, &c, k, k ? NULL : &full, err);
     }
     out->distance.mean = out->distance.most = NAN;
     out->known = same[0] && same[1];
-    out->comparable = !strcmp(tokens[0], tokens[1]);
+    out->comparable = same[0] ? same[1] : !strcmp(tokens[0], tokens[1]);
     if (out->comparable) out->first = compare_first(&out->side[0].ids, &out->side[1].ids);
     if (status == 0 && out->comparable) status = measure_distance(r, &c, &full, out, err);
     if (status < 0) comparison_release(out);
