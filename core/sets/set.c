@@ -249,12 +249,12 @@ static char *read_picture(void *self, const char *name, size_t limit, size_t *si
 
 // --- boxes ---------------------------------------------------------------------------------------
 
-// Reads four numbers from a list, or from a list written as text.
 static bool is_number(const char *text, double *value)
 {
     return text && csv_number(text, value) && isfinite(*value);
 }
 
+// Reads four numbers from a list, or from a list written as text.
 static bool take_numbers(const cJSON *value, double numbers[4])
 {
     const char *text = cJSON_GetStringValue(value);
