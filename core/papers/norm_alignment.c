@@ -325,10 +325,9 @@ static const struct paper_table tables[] = {
       .note =
           "The paper's numbers are those of table 3, where stage 2 trains all weights; here it "
           "trains LoRA of rank 8 in the language model and the projector, so that the two stages "
-          "of a seed are "
-          "adapters of a few MB: to continue on another machine, copy DIR/gain-* and repeat the "
-          "command. With --small, 20 choices and 10 facts stand in for MMLU and HellaSwag; "
-          "their intervals are wide." },
+          "of a seed are adapters of a few MB: to continue on another machine, copy DIR/gain-* and "
+          "repeat the command. With --small, 20 choices and 10 facts stand in for MMLU and "
+          "HellaSwag; their intervals are wide." },
     { .name = "table4",
       .title = "the added norm after stage 1, initialised by default or from text embeddings",
       .needs = "--model and --data as table3 (stage 1 only)",
