@@ -1,5 +1,5 @@
 // commands/changed.h -- the questions of a comparison, kept by /compare or read from a job by
-// /changed, which shows the flips: those that one side answers better.
+// /changed, which shows the flips: questions that one side answers better than the other.
 #ifndef COMMANDS_CHANGED_H
 #define COMMANDS_CHANGED_H
 

@@ -354,9 +354,9 @@ static bool has_other_cell(const struct collecting *c, const struct csv *t, size
     return found;
 }
 
-// Refuses a row that has these values and other cells, but none of those to collect: it is from
-// another measurement, so it must neither count as this one nor be replaced. A row without any cell
-// is from this one: what was collected has no value.
+// Refuses a row with these values if all cells to collect are empty but another column has a value:
+// the row belongs to another measurement, so it must neither count as this one nor be replaced. If
+// no other column has a value either, it belongs to this one, which found no values.
 static int check_kept(const struct collecting *c, const struct csv *t, size_t row, struct err *err)
 {
     const char *lacks = NULL;

@@ -27,12 +27,12 @@ struct paper_plan {
     enum paper_verdict verdict;
 };
 
-// Returns whether a path is in the plan's OUT.
+// Returns true if a path is in the plan's OUT.
 bool paper_plan_contains(const struct paper_plan *p, const char *path);
 
-// Forecasts time, memory and disk of the plan's commands (table `paper.forecast`). Opens the models
-// and checks the settings that the commands name, except those that need results of the plan. The
-// shell keeps the last model and settings.
+// Forecasts the time, memory and disk space of the plan's commands (table `paper.forecast`). Loads
+// their models and applies their settings, which checks them, except those that need results of the
+// plan. The last model and settings remain in the shell.
 int paper_forecast(struct paper_plan *p, struct err *err);
 
 #endif

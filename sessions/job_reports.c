@@ -320,7 +320,8 @@ static void read_block(struct block *p, const char *path, int64_t place)
     if (file >= 0) close(file);
 }
 
-// Takes the complete lines; returns their size in bytes. Skips what is longer than any line.
+// Takes the complete lines; returns their size in bytes. If a block of the largest size has none,
+// skips the block and reports this.
 static size_t take_block(struct report_list *l, const struct block *p)
 {
     const size_t used = p->size ? take_lines(l, p->text, p->size) : 0;

@@ -14,8 +14,7 @@ struct history;
 
 struct history *history_open(const char *path); // path NULL: only a list in memory
 void history_close(struct history *h);
-// Adds an entry. Skips empty entries, those that begin with a space or newline, and those of more
-// than 4096 bytes.
+// Adds an entry, unless it is empty, begins with a space or a newline, or has more than 4096 bytes.
 void history_keep(struct history *h, const char *entry);
 
 // Returns entry `index` of readline's list (0: the newest), or NULL past the oldest.

@@ -225,8 +225,8 @@ static int check_pictures(const struct dialogue *d, const struct ask_question *q
     return status;
 }
 
-// Checks that the sample's question and pictures are those that the line answers. Unreadable
-// samples have neither.
+// Checks that the line answers the sample's question about the sample's pictures. Accepts lines and
+// samples without a readable question.
 static int check_question(const struct ask_data *d, const struct ask_question *q,
                           const struct ask_output *o, const struct ask_line *line, struct err *err)
 {
