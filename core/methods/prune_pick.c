@@ -255,13 +255,15 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
 
 // --- without a query -----------------------------------------------------------------------------
 
-// True if hide.tokens hides a position from the others in the layer of the stage (before the first
-// layer: in the first layer). Scores by a query meet this in args->seen.
-static bool is_hidden(const struct prune *p, int stage, int64_t position)
+// Returns the end of the positions that hide.tokens hides from the others in the layer of the stage
+// (before the first layer: in the first layer). Scores by a query meet this in args->seen.
+static int64_t end_of_hidden(const struct prune *p, int stage)
 {
+    const int layers = p->model->decoder.config.layers;
     const int layer = p->layer[stage] == PRUNE_INPUT ? 0 : p->layer[stage];
-    return position < p->hidden_end && p->hidden[position] &&
-           settings_has_layer(p->settings, "hide.layers", p->model->decoder.config.layers, layer);
+    return p->hidden_end && settings_has_layer(p->settings, "hide.layers", layers, layer)
+               ? p->hidden_end
+               : 0;
 }
 
 int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *args, int stage)
@@ -271,6 +273,7 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
     struct tensor *from = all ? &p->residual : args->x; // h after the layer
     const int64_t n = all ? site_sequence(args)->n : args->x->shape[0];
     const int64_t query = sequence_query(site_sequence(args)), most = prune_stage_count(p, stage);
+    const int64_t hidden = end_of_hidden(p, stage);
     // The remaining visual tokens: their rows in `from` and in the sequence, and their numbers.
     int32_t *index = xreallocarray(NULL, 3 * (size_t)n + 1, sizeof *index);
     int32_t *row = index + n, *number = row + n;
@@ -279,7 +282,7 @@ int prune_pick_rows(struct prune *p, struct graph *g, const struct site_args *ar
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = all ? i : site_row(args, i);
         if (at > query || p->number[at] < 0 || p->dropped[at]) continue;
-        if (is_hidden(p, stage, at)) {
+        if (at < hidden && p->hidden[at]) {
             p->dropped[at] = true;
             continue;
         }
