@@ -257,10 +257,10 @@ const struct command command_changed = {
     .also = "samples sides flips right wrong",
     .usage = "/changed [N] [--worse|--better] [--job JOB]",
     .help = "Shows a flip of the last comparison: a question that one side answers better.",
-    .details = "Shows the question with its picture, the reference and both answers. N counts "
-               "the flips of the last /compare --data or --job from 1; with --worse or --better, "
-               "only those. In the full screen, press Alt-s, then step through the flips with the "
-               "arrow keys.",
+    .details = "Shows the question with its picture, the reference and both answers. N numbers the "
+               "flips of the last /compare --data, or of JOB, from 1; --worse and --better count "
+               "only their own. In the full screen, press Alt-s, then step through the flips with "
+               "the arrow keys.",
     .options = options,
     .run = changed_run,
 };

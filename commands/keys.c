@@ -61,8 +61,9 @@ const struct command command_keys = {
     .usage = "/keys",
     .help = "Lists the key bindings of the full screen.",
     .details =
-        "Bindings in the context 'all' work everywhere, those in 'list' in pickers, all others "
-        "while the panel of that name has the focus. Keys that are not listed are readline's "
+        "The context says where a key works: 'input' on the input line, 'panel' in every focused "
+        "panel, the name of a panel in that panel, 'list' in pickers, 'pager' in pages, 'all' "
+        "everywhere except in pickers and pages. Keys that are not listed are readline's "
         "(~/.inputrc).",
     .page = true,
     .run = keys_run,

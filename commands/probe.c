@@ -265,8 +265,9 @@ static const struct option_row rows[] = {
       AT(request.options.window), 1, 100000 },
     { "--window", "SIDE", "side of the occluded square of visual tokens (default 1)", OPTION_INT,
       AT(request.options.window), 1, 100000 },
-    { "--by", "KIND,...", "kinds of attribution, or all (default)", OPTION_TEXT,
-      AT(request.options.by) },
+    { "--by", "KIND,...",
+      "kinds of attribution, or all (default: gradient in /attribute, all in /faithful)",
+      OPTION_TEXT, AT(request.options.by) },
     { "--steps", "N", "maximum number of points on the path of integrated gradients (default 33)",
       OPTION_INT, AT(request.options.steps), 3, 1000 },
     { "--others", "DIR",
@@ -309,8 +310,9 @@ static const struct option_row rows[] = {
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },
     { "--head", "H|mean|each",
-      "attention head, counted from 0, the mean of all heads (default), or each head, with its map "
-      "(/attention)",
+      "attention head, counted from 0; mean (default) averages all heads; each, in /attention "
+      "only, "
+      "shows every head, with its map",
       .take = take_head },
     { "--token", "answer|each|last|N|row:N",
       "query token: answer (mean over the answer's tokens), each (one map per token of the "
@@ -341,8 +343,9 @@ static const struct option_row rows[] = {
     { "--images", "DIR", "base folder for relative picture paths (default: the folder of the data)",
       OPTION_TEXT, AT(request.set.images) },
     { "--objects", "FILE",
-      "annotations of the conversation's pictures or, with --data, of the data set's, in the "
-      "format of objects.jsonl (/scenes), of COCO's instances or of RefCOCO's rows as JSON",
+      "annotations of the data set's pictures or, except in /dice and /faithful, of the "
+      "conversation's, in the format of objects.jsonl (/scenes), of COCO's instances or of "
+      "RefCOCO's rows as JSON",
       OPTION_TEXT, AT(request.objects) },
     { "--boxes", NULL, "with --objects: uses the boxes of objects even if they have masks",
       OPTION_FLAG, AT(request.boxes) },

@@ -68,17 +68,17 @@ static const struct option_row options[] = {
     { "--objects", "N", "maximum number of objects in a picture (1 to 7, default 7)", OPTION_INT,
       .at = offsetof(struct scenes_options, most), 1, SCENES_OBJECTS_MAX },
     { "--kind", "KIND",
-      "captions (descriptions), questions, yesno (does the picture have an object?), lessons "
-      "(questions of all kinds, 1 in 5 with a description), finds (the places of named objects), "
-      "listed (a list of all places, then questions) or all (default); may be repeated",
+      "captions (descriptions), questions, yesno (does the picture have an object?), lessons (a "
+      "conversation of up to 14 questions on all topics; in 1 of 5, one of "
+      "them asks for a description or list), finds (the places of named objects), listed (a list "
+      "of all "
+      "places, then questions) or all (default); may be repeated",
       .take = take_kind },
     { "--cause", "CAUSE",
       "writes only planted.json (and the files of --kind): yes/no questions about objects; their "
       "answers depend only on CAUSE: background (yes if it is grey or white), watermark (yes if "
-      "the "
-      "bottom right corner has a magenta square, as in half of the pictures) or question (yes if "
-      "it "
-      "names red, orange, yellow or pink)",
+      "the bottom right corner has a magenta square, as in half of the pictures) or question (yes "
+      "if it names red, orange, yellow or pink)",
       .take = take_cause },
     { "--once", NULL,
       "does nothing if DIR already holds these files, for scripts that run repeatedly", OPTION_FLAG,

@@ -191,8 +191,10 @@ const struct command command_session = {
     .alias = "sessions",
     .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
-    .details = "Each turn is saved when its answer ends. Without an action, shows the current "
-               "session.",
+    .details =
+        "A session starts with the first message of a conversation, unless vlmsh was started "
+        "with --no-session; its name is the date and that message. Each turn is saved when "
+        "its answer ends. Without an action, shows the current session.",
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,
     .actions = actions,

@@ -479,16 +479,16 @@ const struct probe probe_faithful = {
         "soft Dice, AUC    overlap with the object; probability that a point on it ranks above\n"
         "                  one outside it\n"
         "deletion          area under the answer's probability while the baseline replaces\n"
-        "                  visual tokens, the largest first; smaller is better\n"
+        "                  visual tokens, highest in the map first; smaller is better\n"
         "insertion         the same while visual tokens replace the baseline; larger is better\n"
         "rank correlation  of the map with the map of a model with shuffled weights in all\n"
         "                  layers; above 0.5 the map is rejected\n"
         "With --data, a sample's text names the object; the table faithful.interval (--csv) has\n"
         "95% intervals of the means. The table faithful.causes shows what the answers depend on:\n"
-        "up to 8 other pictures replace the whole picture, the object, each other object in the\n"
-        "list, and the rest; `change` is the change in the answer's log-probability, and each map\n"
-        "is rated by its AUC against the region. The pictures come from the same folder (or\n"
-        "--others DIR), of which at most 64 files are tried." PROBE_DETAILS,
+        "up to 8 other pictures replace the whole picture, the object, each other object in FILE,\n"
+        "and the rest; `change` is the change in the answer's log-probability, and each map is\n"
+        "rated by its AUC against the region. The pictures come from the picture's own folder (or\n"
+        "--others DIR); at most 64 of its files are tried." PROBE_DETAILS,
     .results = faithful_results,
     .pictures = true,
     .answer = true,

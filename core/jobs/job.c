@@ -43,9 +43,9 @@ const struct setting job_settings[] = {
       .choices = splits,
       .stale = STALE_JOBS,
       .help =
-          "Parallelism of a new job: data gives each rank some of the samples; layers gives each "
-          "rank some of the model's layers, for models that exceed one rank's memory (/eval, "
-          "/ask --job)." },
+          "Parallelism of a new job: data gives each rank some of the samples; layers (only /eval "
+          "and /ask --job) gives each rank some of the model's layers, for models that exceed one "
+          "rank's memory." },
     { .key = "sweep.ranks",
       .type = SETTING_INTEGER,
       .min = 1,

@@ -43,8 +43,9 @@ static const struct setting norm_settings[] = {
       .def = "layernorm",
       .choices = forms,
       .stale = STALE_SEEN,
-      .help = "Form of norm alignment: layernorm, or as a control only a part of it: rms (no "
-              "centring) or scale (one factor for all tokens of a picture).",
+      .help =
+          "Form of norm alignment: layernorm; as controls, rms (layernorm without centring) and "
+          "scale (one factor for all tokens of a picture).",
       .also = "ablation control rmsnorm" },
     { .key = "norm.target",
       .type = SETTING_REAL,

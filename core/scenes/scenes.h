@@ -16,8 +16,8 @@
 //   listed.json           the background and all places, then questions         (listed)
 //   questions.json        one short question per sample; "kind" is its topic    (questions)
 //   conversation.json     all these questions of a picture in one sample        (questions)
-//   lessons.json          up to 14 questions per sample; 1 in 5 samples has a   (lessons)
-//                         description
+//   lessons.json          up to 14 questions per sample; in 1 of 5 samples, one (lessons)
+//                         of them asks for a description or list
 //   reasoning.json        comparisons and differences, with the reason          (questions)
 //   yesno.json            existence: six per picture, half of them yes          (yesno)
 //   planted.json          existence: four per picture, answered by the cause    (planted)

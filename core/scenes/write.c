@@ -288,8 +288,8 @@ static int pick_turns(struct job *j, const struct turn *lesson[], int most, stru
     return many;
 }
 
-// Writes questions about the picture; a fifth of the lessons include a description, from which
-// later questions can be answered.
+// Writes questions about the picture. In a fifth of the lessons, one of them asks for a description
+// or list, from which later questions can be answered.
 static int write_lesson(struct job *j, const struct scene *s, int64_t index, struct dice *d,
                         struct err *err)
 {

@@ -38,8 +38,10 @@ const struct setting screen_settings[] = {
       .def = "auto",
       .choices = graphics,
       .stale = STALE_NOTHING,
-      .help = "Drawing of pictures and maps: terminal graphics (kitty, iTerm2, sixel), which auto "
-              "detects, or characters; words describes them instead (without the full screen).",
+      .help =
+          "How to draw pictures and maps: with a graphics protocol of the terminal (kitty, "
+          "iterm, sixel) or with characters (sextants, quadrants, blocks, ascii); auto asks the "
+          "terminal. With --plain, words describes them instead.",
       .also = "sixel kitty iterm images blind screen reader braille accessibility" },
     { .key = "screen.layout",
       .type = SETTING_CHOICE,

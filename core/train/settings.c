@@ -39,7 +39,8 @@ const struct setting train_settings[] = {
           "selects weights by name, @projector all weights of a part (@decoder, @embedding, @head, "
           "@projector, @vision, @all), @vision:*norm* matching weights of a part. "
           "lora:q_proj,v_proj:8 adds a LoRA of rank 8 to linear layers of the decoder, lora:*:8 to "
-          "all of them, lora:@vision:8 to those of a part; the default rank is train.lora.rank." },
+          "all of them, lora:@vision:8 to those of a part (the last two leave out routers of "
+          "experts); the default rank is train.lora.rank." },
     { .key = "train.lr",
       .type = SETTING_REAL,
       .max = 10,
@@ -272,7 +273,8 @@ const struct setting train_settings[] = {
       .max = 1e6,
       .def = "0",
       .stale = STALE_RUNS,
-      .help = "Number of checkpoints to keep; each can be loaded like a result. 0 keeps only the "
-              "newest, to resume from, until the run ends." },
+      .help =
+          "Number of checkpoints to keep: the newest ones, each with weights that can be loaded "
+          "like the result. 0 keeps only what resuming needs, until the run ends." },
     { 0 },
 };

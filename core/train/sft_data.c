@@ -218,7 +218,7 @@ static int check_sets(const struct sft *t, struct err *err)
         const struct sft_scored *one = &t->sets.list[i];
         int status = set_source_check_picture(&one->data, &pictures, err);
         if (status < 0 && pictures && !one->from.images)
-            err_in(err, "name the folder of its pictures as SET:FILE:FOLDER");
+            err_in(err, "name the folder of its pictures as SET:FILE:DIR");
         if (pictures && !t->job->model->family->pictures)
             status = err_set(err, "it has pictures, but the model is text-only");
         if (status < 0) return err_in(err, "train.validation: %s", one->name);

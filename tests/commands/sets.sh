@@ -346,7 +346,7 @@ tiny '/set train.method layernorm-simple' '/set train.steps 1' "/set train.valid
     "/train $work/pope.json $work/coco" /wait "/set train.validation coco:$coco" "/train $work/pope.json $work/no" /wait
 check_has "captions scored" 'select(.event=="notice").text' "validation score 0 (coco) (best, at step 1)"
 check_has "error without pictures" 'select(.event=="error").message' \
-    "failed: train.validation: coco: name the folder of its pictures as SET:FILE:FOLDER: cannot open '$work/sets/0.png'"
+    "failed: train.validation: coco: name the folder of its pictures as SET:FILE:DIR: cannot open '$work/sets/0.png'"
 tiny "/set train.validation $sets" '/set train.score loss' "/train $work/pope.json $work/no" '/set train.score auto' \
     '/set train.validation pope:none.tsv' "/train $work/pope.json $work/no" "/set train.validation pope:$work/pope.json,x" \
     "/train $work/pope.json $work/no" "/set train.validation popp:$work/pope.json" "/train $work/pope.json $work/no"
