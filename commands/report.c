@@ -265,16 +265,17 @@ static int add_plot(struct buf *b, const char *line, size_t length, const struct
     return status;
 }
 
+enum { TABLES, PLOTS, MARKS };
 static const struct mark {
     const char *text;
     int (*add)(struct buf *b, const char *line, size_t length, const struct folders *folders,
                struct shell *shell, struct err *err);
-} marks[] = { { of_table, add_table }, { of_plot, add_plot } };
+} marks[MARKS] = { [TABLES] = { of_table, add_table }, [PLOTS] = { of_plot, add_plot } };
 
 // Returns the mark at the start of a line; NULL: none.
 static const struct mark *mark_at(const char *line)
 {
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+    for (int i = 0; i < MARKS; i++)
         if (!strncmp(line, marks[i].text, strlen(marks[i].text))) return &marks[i];
     return NULL;
 }
@@ -291,11 +292,11 @@ static const char *find_end(const char *text)
     return NULL;
 }
 
-// Writes the text with its tables and plots updated; returns their number, or -1.
+// Writes the text with its tables and plots updated, and counts them.
 static int fill(struct buf *b, const char *text, const struct folders *folders, struct shell *shell,
-                struct err *err)
+                int filled[MARKS], struct err *err)
 {
-    int tables = 0, number = 1;
+    int number = 1;
     for (const char *p = text; *p; number++) {
         size_t length = strcspn(p, "\n");
         const size_t whole = length + (p[length] == '\n');
@@ -306,20 +307,19 @@ static int fill(struct buf *b, const char *text, const struct folders *folders, 
             continue;
         }
         const char *end = find_end(p + whole);
-        if (!end)
-            return err_set(err, "line %d: a line '%s' is missing after the table", number, closing);
+        if (!end) return err_set(err, "line %d: no line '%s' follows this one", number, closing);
         if (p[length] != '\n') buf_putc(b, '\n');
         if (mark->add(b, p, length, folders, shell, err) < 0) return err_in(err, "line %d", number);
         for (; p < end; p++) number += *p == '\n';
         number--;
-        tables++;
+        filled[mark - marks]++;
         p = end;
         length = strcspn(p, "\n");
         buf_add(b, p, length + (p[length] == '\n'));
         p += length + (p[length] == '\n');
         number++;
     }
-    return tables;
+    return 0;
 }
 
 // Copies a picture that exists beside the input but not beside the output.
@@ -338,7 +338,7 @@ static int copy_picture(const char *name, const struct folders *folders, struct 
     return status;
 }
 
-// Copies the PNG pictures that the text links to without a folder.
+// Copies the PNG pictures that the text links to by a file name without a folder.
 static int copy_pictures(const char *text, const struct folders *folders, struct err *err)
 {
     int status = 0;
@@ -373,16 +373,21 @@ static int report_run(struct shell *shell, int argc, char **argv, struct err *er
     char *copy = xstrndup(text, size);
     struct folders folders = { folder_of(to), folder_of(from) };
     buf_puts(&b, "");
-    const int tables = fill(&b, copy, &folders, shell, err);
+    int filled[MARKS] = { 0 };
+    int status = fill(&b, copy, &folders, shell, filled, err);
     // A document updated in place keeps its other text, so replacing it needs no --force.
-    int status = tables < 0          ? err_in(err, "%s", from)
-                 : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
-                                     : file_out_write(to, b.data, b.length, err);
+    status = status < 0          ? err_in(err, "%s", from)
+             : !strcmp(from, to) ? file_out_update(to, b.data, b.length, err)
+                                 : file_out_write(to, b.data, b.length, err);
     if (status == 0) status = copy_pictures(copy, &folders, err);
     if (status == 0) {
-        char *what = xasprintf("%d tables", tables);
-        sinks_written(shell->sinks, "report", to, what);
+        const int tables = filled[TABLES], plots = filled[PLOTS];
+        char *what = xasprintf("%d table%s", tables, tables == 1 ? "" : "s");
+        char *all =
+            plots ? xasprintf("%s, %d plot%s", what, plots, plots == 1 ? "" : "s") : xstrdup(what);
+        sinks_written(shell->sinks, "report", to, all);
         free(what);
+        free(all);
     }
     buf_release(&b);
     free(folders.to);

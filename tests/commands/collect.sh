@@ -340,7 +340,7 @@ printf '<!-- table seeds.csv method mean -->\n<!-- end -->\n' >"$work/bad.md"
 printf '<!-- plot seeds.svg -->\n<!-- plot a.svg b -->\n<!-- end -->\n' >"$work/worse.md"
 lines "/report $work/m.md" "/report $work/bad.md" "/report $work/worse.md"
 check "errors of wrong marks" 'select(.event == "error").message' "$work/bad.md: line 1: 'mean' needs a column
-$work/worse.md: line 1: a line '<!-- end -->' is missing after the table"
+$work/worse.md: line 1: no line '<!-- end -->' follows this one"
 same "table of means" "$(sed 1d "$work/m.md")" '| method | set | score |
 |---|---:|---:|
 | full | a | 0.6 (-0.6706 to 1.871) |
@@ -396,7 +396,7 @@ printf '<!-- table none.csv -->\n<!-- end -->\n' >"$work/none.md"
 printf '<!-- table keep.csv dance -->\n<!-- end -->\n' >"$work/column.md"
 session "refused reports" <<E
 > /report $work/open.md
-error: $work/open.md: line 2: a line '<!-- end -->' is missing after the table
+error: $work/open.md: line 2: no line '<!-- end -->' follows this one
 > /report $work/none.md
 error: $work/none.md: line 1: cannot open '$work/none.csv': No such file or directory
 > /report $work/column.md
