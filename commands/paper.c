@@ -380,7 +380,7 @@ static int expand(struct paper_plan *p, struct err *err)
     if (a->small && !small) return -1;
     char *data = xstrdup(a->data ? a->data : ""), *rest = a->data ? data : NULL;
     const char *data1 = strsep(&rest, ","), *data2 = strsep(&rest, ","), *data3 = rest;
-    char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : PAPER_DEMO_LIMIT));
+    char *limit = xasprintf("%lld", (long long)(a->limit ? a->limit : PAPER_DEMO_SAMPLES));
     char *steps = xasprintf("%lld", (long long)(a->steps ? a->steps : PAPER_DEMO_STEPS));
     char *texts = installed("demo/seeing", "choices.jsonl");
     char *demo = a->demo && !a->model ? installed("demo/model", "config.json") : NULL;

@@ -171,7 +171,7 @@ static int cost_scores(struct costs *c, const char *file, struct err *err)
     if (a->demo) { // the plan makes the demo's four sets
         size_t rows;
         free(scores_now(c->plan, &rows));
-        samples = 4 * (double)rows * (double)(a->limit ? a->limit : PAPER_DEMO_LIMIT);
+        samples = 4 * (double)rows * (double)(a->limit ? a->limit : PAPER_DEMO_SAMPLES);
     } else if ((samples = check_scores(c, file, err)) < 0) {
         return -1;
     }

@@ -6,7 +6,8 @@
 #include "core/base/csv.h"
 #include "core/papers/paper.h"
 
-enum { PAPER_DEMO_LIMIT = 100, PAPER_DEMO_STEPS = 60 };
+// With --demo: the defaults of --limit, the samples of each set, and of --steps.
+enum { PAPER_DEMO_SAMPLES = 100, PAPER_DEMO_STEPS = 60 };
 
 struct paper_request {
     const char *paper, *table, *model, *sets, *data, *out, *as;

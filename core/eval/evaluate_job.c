@@ -349,7 +349,7 @@ static void report_stages(struct job *j)
     if (!s) return;
     double *all = xcalloc(3 * (size_t)s->count, sizeof *all), *mine = all + 3 * s->number;
     mine[0] = s->part.first_layer, mine[1] = s->part.end_layer - 1,
-    mine[2] = (double)memory_most() / 1e6;
+    mine[2] = (double)memory_peak() / 1e6;
     ranks_sum_doubles(s->ranks, all, 3 * (size_t)s->count);
     for (int k = 0; k < s->count; k++) {
         char *key = xasprintf("rank %d", k);

@@ -33,7 +33,7 @@ uint64_t memory_now(void)
     return file_number("/proc/self/status", "RssAnon:", &kb) ? kb * 1024 : 0;
 }
 
-uint64_t memory_most(void)
+uint64_t memory_peak(void)
 {
     uint64_t kb = 0;
     return file_number("/proc/self/status", "VmHWM:", &kb) ? kb * 1024 : 0;

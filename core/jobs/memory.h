@@ -36,7 +36,7 @@ uint64_t memory_own(const struct memory_parts *p); // all but MEMORY_MAPPED and 
 // Returns how many bytes of this process's memory are not file pages; 0: the system does not say.
 uint64_t memory_now(void);
 // Returns the peak memory of this process so far, mapped files included.
-uint64_t memory_most(void);
+uint64_t memory_peak(void);
 // Raises *peak to the process's current memory; for a device with separate memory, to the process's
 // peak memory on the device.
 void memory_note(const struct backend *b, uint64_t *peak);
