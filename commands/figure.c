@@ -162,8 +162,8 @@ static int draw_columns(const char *path, const struct figure_look *look, const 
 
 enum { POINTS_ALL, POINTS_TEXT, POINTS_VISUAL };
 
-// Returns points of column 2 over column 1 of a condition: all rows, or only those with (visual) or
-// without (text) a number in the column `picture`.
+// Returns points of column 2 against column 1 of a condition: all rows, or only those with (visual)
+// or without (text) a number in the column `picture`.
 static struct plot_line points_of(const struct result_table *t, int condition, int picture,
                                   int which)
 {
@@ -204,8 +204,8 @@ static int picture_column(const struct result_table *t)
     return c > 2 ? c : 0;
 }
 
-// Draws column 2 over column 1; conditions, and text and visual tokens if the table has a column
-// `picture`, are separate series.
+// Draws column 2 against column 1. Each condition is a series of its own; if the table has a column
+// `picture`, so are text and visual tokens.
 static int draw_points(const char *path, const struct figure_look *look, const struct results *r,
                        const struct result_table *t, struct err *err)
 {
@@ -278,9 +278,10 @@ static int draw_lines(const struct shell *shell, const char *path, const struct 
     const size_t most = t->points && picture_column(t) ? PLOT_LINES / 2 : PLOT_LINES;
     for (int c = 1; c < t->column_count; c++) columns += is_drawn(t, c);
     if (conditions > most)
-        sinks_notice(shell->sinks,
-                     "the figure of %s shows the first %zu of %zu conditions: --csv FILE has all",
-                     t->name, most, conditions);
+        sinks_notice(
+            shell->sinks,
+            "the figure of %s shows the first %zu of %zu conditions; --csv FILE writes all",
+            t->name, most, conditions);
     if (t->points || conditions * columns <= PLOT_LINES)
         return draw_table(shell, path, r, t, 0, first, err);
     for (int c = 1; c < t->column_count; c++)

@@ -327,8 +327,8 @@ template <int WIDE> static int run_probs(const struct forward_call *call, bool c
 
 // --- the call ------------------------------------------------------------------------------------
 
-// True for bf16 heads of at most WIDEST_MMA elements whose 16-byte pieces do not cross heads and
-// which 32-bit offsets can address.
+// True if the kernels can read the keys and values where they are: bf16, heads of at most
+// WIDEST_MMA elements in whole, aligned pieces of 16 bytes, and offsets of 32 bits.
 bool attention_mma_ready(const struct attention_call *c)
 {
     return c->dtype == DTYPE_BF16 && (c->width | c->value_width) % 8 == 0 &&

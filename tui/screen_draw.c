@@ -66,7 +66,7 @@ static void draw_panel(struct screen *s, struct canvas *c, const struct placed_p
     const bool focused = p->panel == s->focus && !screen_covered(s);
     struct area inner = p->area;
     if (p->over) canvas_fill(c, p->area, STYLE_TEXT, ' ');
-    // A conversation without focus and without other panels, and small areas, have no frame.
+    // The conversation has no frame if it is the only panel and not focused; small areas have none.
     const bool bare = (alone && p->panel == PANEL_chat && !focused) || inner.height < 3;
     if (!bare) inner = canvas_box(c, p->area, panel->title, focused);
     if (!bare && focused) {
@@ -101,7 +101,7 @@ static void draw_thumbnail(const struct screen *s, struct canvas *c, struct area
     free(title);
 }
 
-// Draws Tab's candidates in columns above the status line, and above them a sentence on the chosen
+// Draws Tab's candidates in columns above the status line, and above them the help of the chosen
 // one.
 static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
 {
@@ -140,10 +140,10 @@ static void draw_menu(const struct screen *s, struct canvas *c, int bottom)
                   (int)text_fit(help, c->columns - (whole ? 2 : 5)), help, whole ? "" : "...");
 }
 
-// Draws the hint above the status line, on up to three lines. The short line of a key covers only
-// its own width: beside the keys on the frame of the focused panel, or if a panel covers the whole
-// width (`alone`), right of what that panel has in its last line.
-static void draw_hint(const struct screen *s, struct canvas *c, int bottom, bool alone)
+// Draws the hint above the status line, on up to three lines. A short command line of a key covers
+// only its own width, so that the frame or text beside it stays visible: on the left, or on the
+// right if the lowest panel spans all columns (`spans`).
+static void draw_hint(const struct screen *s, struct canvas *c, int bottom, bool spans)
 {
     enum { MOST = 3 };
     const struct view *v = s->view;
@@ -151,7 +151,7 @@ static void draw_hint(const struct screen *s, struct canvas *c, int bottom, bool
     const bool key = v->key_line && !strncmp(v->hint, v->key_line, strlen(v->key_line));
     const int width = text_width(v->hint) + 2;
     if (key && width < c->columns / 2) {
-        const struct area line = { alone ? c->columns - width : 0, bottom - 1, width, 1 };
+        const struct area line = { spans ? c->columns - width : 0, bottom - 1, width, 1 };
         canvas_fill(c, line, STYLE_MATCH, ' ');
         canvas_text(c, line, 1, 0, STYLE_MATCH, v->hint);
         return;
@@ -168,7 +168,7 @@ static void draw_hint(const struct screen *s, struct canvas *c, int bottom, bool
     }
 }
 
-// Removes a part of the hints, which two spaces separate.
+// Removes one of the hints, which are separated by two spaces.
 static void remove_part(char *hints, const char *part)
 {
     char *at = strstr(hints, part);
@@ -215,8 +215,8 @@ void screen_draw(struct screen *s, struct canvas *c)
         list_draw(s->view, c, (struct area){ 0, 0, c->columns, c->lines });
 }
 
-// Movements of the mouse are reported only while they have an effect: each costs a few bytes, over
-// ssh too.
+// Asks for movements of the mouse only while they have an effect: each report takes a few bytes,
+// which matter over ssh.
 static enum terminal_mouse mouse_wanted(const struct screen *s)
 {
     const struct view *v = s->view;

@@ -141,7 +141,8 @@ static struct results mean_row(const struct measured_conditions *c, const char *
         results_arithmetic(&mean, of->arithmetic, NULL);
     }
     results_mean_take(&sums, &mean);
-    results_note(&mean, "mean over %zu repetitions; deviations and intervals are over them", count);
+    results_note(&mean, "mean over %zu repetitions, with deviations and intervals over them",
+                 count);
     return mean;
 }
 
@@ -204,9 +205,8 @@ static void unload(struct engine *e, size_t before)
         ;
 }
 
-// Returns the rows without those before training (step 0) whose settings cannot be applied, because
-// they need what training makes, such as ira.on. Keeps a single row. The rows are borrowed; free
-// the list.
+// Drops rows before training (step 0) whose settings, such as ira.on, need trained parameters;
+// never drops the only row. The rows are borrowed; the caller frees the list.
 static struct score_plan leave_out_untrained(struct engine *e, const struct score_plan *rows,
                                              const struct proposal *base)
 {

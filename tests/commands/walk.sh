@@ -64,8 +64,8 @@ for part in range(10):
     open(f"{work}/part.{part}", "w").write("\n".join(lines) + "\n")
 P
 
-# state FIRST|LAST: the output between the first two, or the last two, /version lines, without differences that
-# are allowed: the numbers of pictures (never reused), the cache, and the line of an error.
+# state first|last: the output between the first two, or the last two, /version lines. Leaves out what may differ:
+# the numbers of pictures (never reused), the cached tokens, and the line of an error.
 state() {
     jq -c 'if .event == "text" and (.text | startswith("vlmsh ")) then "mark" else . end
            | select(. == "mark" or (.event | IN("session", "setting", "table", "error", "done")))
