@@ -178,7 +178,7 @@ static int search_on(int count, int key)
     return search(rl_forward_search_history, count, key);
 }
 
-void guard_again(void)
+void guard_after_key(void)
 {
     // Some of vi's commands leave the cursor inside a multi-byte letter; completion would then
     // search for the end of the word forever.
@@ -249,5 +249,5 @@ void guard_keys(void)
     replace_all(rl_end_kbd_macro, do_nothing);
     replace_all(rl_call_last_kbd_macro, do_nothing);
     searching = true;
-    guard_again();
+    guard_after_key();
 }

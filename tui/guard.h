@@ -2,14 +2,14 @@
 // were edited but not sent.
 //
 //   guard_keys();        // before each line; the user's own key bindings have been read
-//   guard_again();       // after each key
+//   guard_after_key();   // repairs the cursor; guards searches again once a search has ended
 //   guard_leave();       // before code of vlmsh replaces the line with another history entry
 //   guard_restore();     // after a line was sent: restores the text of edited history entries
 #ifndef TUI_GUARD_H
 #define TUI_GUARD_H
 
 void guard_keys(void);
-void guard_again(void);
+void guard_after_key(void);
 void guard_leave(void);
 void guard_restore(void);
 

@@ -288,7 +288,7 @@ static enum wait read_line(struct input *in)
         if (wait[0].revents || early_left()) {
             rl_input_available_hook = early_left() ? early_left : NULL;
             rl_callback_read_char();
-            guard_again();
+            guard_after_key();
         }
     }
     if (in->end) {

@@ -137,7 +137,7 @@ static void feed(struct prompt *p, const char *bytes, size_t length)
     while (p->left) {
         const size_t before = p->left;
         rl_callback_read_char();
-        guard_again();
+        guard_after_key();
         if (p->left == before) break;
     }
     p->left = 0;

@@ -39,7 +39,7 @@ uint64_t memory_peak(void)
     return file_number("/proc/self/status", "VmHWM:", &kb) ? kb * 1024 : 0;
 }
 
-void memory_note(const struct backend *b, uint64_t *peak)
+void memory_record_peak(const struct backend *b, uint64_t *peak)
 {
     size_t most = 0;
     if (b->memory) b->memory->held(&most);

@@ -39,7 +39,7 @@ uint64_t memory_now(void);
 uint64_t memory_peak(void);
 // Raises *peak to the process's current memory; for a device with separate memory, to the process's
 // peak memory on the device.
-void memory_note(const struct backend *b, uint64_t *peak);
+void memory_record_peak(const struct backend *b, uint64_t *peak);
 // Returns the bytes available on this device (NULL: the host) without evicting anything, within the
 // limits of a container; 0: unknown.
 uint64_t memory_free(const struct backend *b);

@@ -401,7 +401,7 @@ static int one_step(struct sft *t, struct err *err)
     forget_validation(t);
 
     // Metrics, for /plot and the panel of jobs.
-    memory_note(j->backend, &t->report.peak);
+    memory_record_peak(j->backend, &t->report.peak);
     const double took = clock_seconds() - start;
     job_metric(j, "loss", step, state->loss);
     if (settings_flag(j->settings, "train.ira")) {
