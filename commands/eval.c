@@ -66,7 +66,7 @@ static void end_answers(struct answers *a, const struct shell *shell)
 {
     if (a->table.count) table_emit(&a->table, shell->sinks);
     if (a->chosen > a->shown)
-        sinks_notice(shell->sinks, "and %" PRId64 " more answers (--csv FILE has all of them)",
+        sinks_notice(shell->sinks, "and %" PRId64 " more answers (--csv FILE writes all of them)",
                      a->chosen - a->shown);
 }
 

@@ -23,7 +23,9 @@ static int list(struct shell *shell, const char *name, struct err *err)
         table_add(&t, "%s", entries[i].name);
     }
     table_emit(&t, shell->sinks);
-    if (count > SHOWN) sinks_notice(shell->sinks, "and %zu older results", count - SHOWN);
+    if (count > SHOWN)
+        sinks_notice(shell->sinks, "and %zu older result%s (/results NAME lists one command's)",
+                     count - SHOWN, count - SHOWN == 1 ? "" : "s");
     result_entries_free(entries, count);
     return 0;
 }

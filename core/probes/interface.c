@@ -310,8 +310,9 @@ int interface_folder(const char *folder, const struct backend *backend,
         status = err_set(
             err, "no text embedding table and no vision encoder was found under a known name");
     else if (status == 0 && encoder && !s.encoder.count)
-        results_note(r, "'%s' has an encoder but there is no picture to encode: /image FILE first",
-                     folder);
+        results_note(
+            r, "'%s' has an encoder, but there is no picture to encode: attach one with /image",
+            folder);
     if (status == 0) interface_put(&s, r);
     if (status == 0 && encoder)
         results_arithmetic(r, "f32", NULL); // compute.matmul does not apply here
