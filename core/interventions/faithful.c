@@ -153,9 +153,9 @@ static int probability(struct faithful *s, struct passing *p, struct layer_rows 
 
 // Computes both curves of a map from its tokens in descending order, list [count]. `whole`: the
 // probability in the unchanged pass.
-static int draw_curves(struct faithful *s, struct passing *p, struct layer_rows *rows,
-                       const struct ranked_token *list, int64_t count, double whole,
-                       struct scored *m, struct err *err)
+static int measure_curves(struct faithful *s, struct passing *p, struct layer_rows *rows,
+                          const struct ranked_token *list, int64_t count, double whole,
+                          struct scored *m, struct err *err)
 {
     bool *gone = xcalloc((size_t)s->env->sequence->n + 1, sizeof *gone);
     bool *left = xcalloc((size_t)s->env->sequence->n + 1, sizeof *left);
@@ -177,8 +177,8 @@ static int draw_curves(struct faithful *s, struct passing *p, struct layer_rows 
     return status;
 }
 
-static int draw_map(struct faithful *s, struct passing *p, struct layer_rows *rows, double whole,
-                    struct scored *m, struct err *err)
+static int measure_map(struct faithful *s, struct passing *p, struct layer_rows *rows, double whole,
+                       struct scored *m, struct err *err)
 {
     struct ranked_token *list = xcalloc((size_t)s->env->sequence->n + 1, sizeof *list);
     int64_t count = 0;
@@ -187,12 +187,12 @@ static int draw_map(struct faithful *s, struct passing *p, struct layer_rows *ro
         if (!isnan(value)) list[count++] = (struct ranked_token){ i, value };
     }
     qsort(list, (size_t)count, sizeof *list, largest_first);
-    const int status = draw_curves(s, p, rows, list, count, whole, m, err);
+    const int status = measure_curves(s, p, rows, list, count, whole, m, err);
     free(list);
     return status;
 }
 
-static int draw_all(struct faithful *s, struct passing *p, struct err *err)
+static int measure_all(struct faithful *s, struct passing *p, struct err *err)
 {
     struct layer_rows rows;
     const int64_t count = s->env->sequence->n * s->env->model->decoder.config.hidden;
@@ -205,7 +205,7 @@ static int draw_all(struct faithful *s, struct passing *p, struct err *err)
     attribution_baseline(&s->w, rows.rows, rows.there, base);
     rows.replacement = base;
     for (int i = 0; i < MAPS && status == 0; i++)
-        if (s->maps[i].shown) status = draw_map(s, p, &rows, whole, &s->maps[i], err);
+        if (s->maps[i].shown) status = measure_map(s, p, &rows, whole, &s->maps[i], err);
     layer_rows_close(&rows);
     free(base);
     return status;
@@ -320,7 +320,7 @@ static int faithful_passes(void *state, struct passing *p, struct err *err)
     int status = attributing_run(&s->w, p, err);
     if (status == 0 && others) status = attributing_others(&s->w, p, others, err);
     if (status == 0) show_maps(s);
-    if (status == 0) status = draw_all(s, p, err);
+    if (status == 0) status = measure_all(s, p, err);
     if (status == 0) status = find_causes(s, p, err);
     for (int part = 0; part < PARTS && status == 0; part++) status = shuffle_part(s, p, part, err);
     return status;
@@ -328,13 +328,14 @@ static int faithful_passes(void *state, struct passing *p, struct err *err)
 
 // --- results -------------------------------------------------------------------------------------
 
+static const char *const control_names[] = { "a random map", "the object itself" };
+
 static char *name_of(int map)
 {
-    if (map == RANDOM) return xstrdup("a random map");
-    if (map == OBJECT) return xstrdup("the object itself");
+    if (map >= RANDOM) return xstrdup(control_names[map - RANDOM]);
     return map < ATTRIBUTION_COUNT
                ? xstrdup(attribution_kinds[map].name)
-               : xasprintf("%s, corrected", attribution_kinds[map - ATTRIBUTION_COUNT].name);
+               : xasprintf("corrected %s", attribution_kinds[map - ATTRIBUTION_COUNT].name);
 }
 
 // Adds a table of deletion or insertion curves, with a column for each map.
@@ -453,8 +454,35 @@ static void verdict_finish(void *data, struct results *r)
     free(v);
 }
 
+// Names the best maps by three scores, among those that are neither rejected nor controls.
+static void say_best(const struct result_table *t, int condition, struct buf *b)
+{
+    static const struct {
+        const char *name;
+        int column, sign; // -1: smaller is better
+    } scores[] = { { "AUC", 2, 1 }, { "deletion", 3, -1 }, { "insertion", 4, 1 } };
+    for (int k = 0; k < 3; k++) {
+        const int c = scores[k].column, sign = scores[k].sign;
+        const struct result_row *best = NULL;
+        char number[32];
+        for (size_t i = 0; i < t->row_count; i++) {
+            const struct result_row *row = &t->rows[i];
+            const bool control =
+                !strcmp(row->key, control_names[0]) || !strcmp(row->key, control_names[1]);
+            if (row->condition == condition && !control && isfinite(row->value[c]) &&
+                !(row->value[5] > rejected_above) &&
+                (!best || sign * row->value[c] > sign * best->value[c]))
+                best = row;
+        }
+        if (!best) continue;
+        text_number(number, best->value[c], false);
+        buf_printf(b, "%s%s: %s (%s)", b->length ? ", " : "best map by ", scores[k].name, best->key,
+                   number);
+    }
+}
+
 static const struct result_kind faithful_results[] = {
-    { "faithful", .unit = "score" },
+    { "faithful", .unit = "score", .sentence = say_best },
     { "faithful.causes", .unit = "change in log-probability (nats)", .columns = "change|low|high" },
     { "faithful.causes", .unit = "AUC" },
     { "faithful.deletion", .unit = "probability of the answer" },

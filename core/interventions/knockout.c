@@ -150,7 +150,7 @@ static int knockout_finish(void *state, struct results *r, struct err *err)
 static const struct result_kind knockout_results[] = {
     { "knockout", .unit = "log-probability (nats)" },
     { "knockout.tokens", .unit = "log-probability (nats)" },
-    { "knockout.windows", .unit = "change in log-probability (nats)" },
+    { "knockout.windows", .unit = "change in log-probability (nats)", .losses = true },
     { "knockout.heads", "drop in log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
     { 0 },

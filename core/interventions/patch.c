@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/random.h"
+#include "core/base/text.h"
 #include "core/interventions/effect.h"
 #include "core/interventions/parts.h"
 #include "core/model/pass.h"
@@ -391,9 +392,59 @@ static int patch_finish(void *state, struct results *r, struct err *err)
     return 0;
 }
 
+// Returns the end of the range of consecutive layers from row `i` on whose share is at least half.
+static size_t half_end(const struct result_table *t, int condition, int column, size_t i)
+{
+    size_t end = i;
+    while (end < t->row_count && t->rows[end].condition == condition &&
+           t->rows[end].value[column - 1] >= 0.5 &&
+           (end == i ||
+            strtol(t->rows[end].key, NULL, 10) == strtol(t->rows[end - 1].key, NULL, 10) + 1))
+        end++;
+    return end;
+}
+
+// Appends the layers whose share in a column is at least half: "last in layer 3, 6-7".
+static void put_half(const struct result_table *t, int condition, int column, struct buf *b)
+{
+    bool named = false;
+    for (size_t i = 0; i < t->row_count; i++) {
+        const size_t end = half_end(t, condition, column, i);
+        if (end == i) continue;
+        if (named)
+            buf_printf(b, ", %s", t->rows[i].key);
+        else
+            buf_printf(b, "%s%s in layer%s %s", b->length ? "; " : "at least half comes back at ",
+                       t->columns[column], end > i + 1 ? "s" : "", t->rows[i].key);
+        if (end > i + 1) buf_printf(b, "-%s", t->rows[end - 1].key);
+        named = true;
+        i = end - 1;
+    }
+}
+
+// Says in which layers each group of positions has the difference between the runs.
+static void say_layers(const struct result_table *t, int condition, struct buf *b)
+{
+    const struct result_row *most = NULL;
+    int at = 0;
+    for (int c = 1; c < GROUPS; c++) { // all but the last column, ALL
+        put_half(t, condition, c, b);
+        for (size_t i = 0; i < t->row_count; i++) {
+            const struct result_row *row = &t->rows[i];
+            if (row->condition == condition && isfinite(row->value[c - 1]) &&
+                (!most || row->value[c - 1] > most->value[at - 1]))
+                most = row, at = c;
+        }
+    }
+    if (b->length || !most) return;
+    char number[32];
+    text_number(number, most->value[at - 1], true);
+    buf_printf(b, "most comes back at %s in layer %s (%s)", t->columns[at], most->key, number);
+}
+
 static const struct result_kind patch_results[] = {
     { "patch", .unit = "log-probability (nats)", .columns = "log-probability" },
-    { "patch.layers", .unit = "share restored" },
+    { "patch.layers", .unit = "share restored", .sentence = say_layers },
     { "patch.ranked", .unit = "share restored" },
     { "patch.heads", "share restored", .map = true, .rows = MAP_LAYERS, .cols = MAP_HEADS,
       .on_request = true },

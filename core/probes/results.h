@@ -38,6 +38,8 @@ enum map_axis {
     MAP_CLASSES    // of tokens: visual, text
 };
 
+struct buf;
+struct result_table;
 struct settings;
 
 // Describes the tables or maps of one name: a row of a probe's `results` (core/probes/probe.h).
@@ -61,6 +63,12 @@ struct result_kind {
     // What its first column measures, for the sentence of results_conclude ("attention to the
     // picture", of which a layer has most); NULL: the columns' names say it.
     const char *finds;
+    // The numbers are changes whose largest loss is the finding: results_conclude names the lowest
+    // first.
+    bool losses;
+    // Appends the sentence of results_conclude about the table's rows of one condition, or nothing.
+    // NULL: the sentence says where the columns are highest and lowest.
+    void (*sentence)(const struct result_table *t, int condition, struct buf *b);
 };
 
 // EACH_ALONE: the command measures one layer at a time.
@@ -124,9 +132,10 @@ struct result_map *results_map(struct results *r, const char *name, int rows, in
 // Sorts the rows of ranked tables.
 void results_rank(struct results *r);
 void results_note(struct results *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Adds a note that says where the main table is highest and lowest, for each of the first 4
-// conditions. The main table is the first that is a curve, is ranked, or has a kind with `finds`.
-// Without one, repeats the first two numbers of a table of single numbers, unless there are notes.
+// Adds a note that says where the main table is highest and lowest (or its kind's sentence), for
+// each of the first 4 conditions. The main table is the first that is a curve, is ranked, or has a
+// kind with `finds` or `sentence`. Without one, repeats the first two numbers of a table of single
+// numbers, unless there are notes.
 void results_conclude(struct results *r);
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);

@@ -13,11 +13,18 @@
 
 enum { CLAUSES = 2, CONDITIONS = 4 }; // most columns and conditions to say something about
 
+// Returns the kind of exactly this table's name; NULL: there is none.
+static const struct result_kind *kind_of(const struct result_table *t)
+{
+    const struct result_kind *k = result_kind(t->name);
+    return k && !strcmp(k->name, t->name) ? k : NULL;
+}
+
 // Returns what the table's first column of numbers measures; NULL: its name says it.
 static const char *finds(const struct result_table *t)
 {
-    const struct result_kind *k = result_kind(t->name);
-    return k && !strcmp(k->name, t->name) ? k->finds : NULL;
+    const struct result_kind *k = kind_of(t);
+    return k ? k->finds : NULL;
 }
 
 // The rows of one condition with the largest and the smallest number in a column, and the number of
@@ -85,13 +92,15 @@ static void put_clause(struct buf *b, const struct result_table *t, int column, 
         buf_printf(b, "%s %s in every %s", name, number, t->columns[0]);
         return;
     }
+    const struct result_kind *k = kind_of(t);
+    const bool low = t->ranked > 0 || (k && k->losses); // the lowest number comes first
     if (what)
         buf_printf(b, "most %s", what);
     else
-        buf_printf(b, "%s highest", name);
-    put_place(b, t, e.most, column);
-    buf_puts(b, what ? ", least" : ", lowest");
-    put_place(b, t, e.least, column);
+        buf_printf(b, "%s %s", name, low ? "lowest" : "highest");
+    put_place(b, t, low ? e.least : e.most, column);
+    buf_puts(b, what ? ", least" : low ? ", highest" : ", lowest");
+    put_place(b, t, low ? e.most : e.least, column);
 }
 
 // Standard deviations and positions of tokens are no findings.
@@ -103,8 +112,13 @@ static bool is_finding(const struct result_table *t, int column)
 
 static char *sentence(const struct result_table *t, int condition)
 {
+    const struct result_kind *k = kind_of(t);
     const int most = finds(t) ? 1 : CLAUSES;
     struct buf b = { 0 };
+    if (k && k->sentence) {
+        k->sentence(t, condition, &b);
+        return b.length ? buf_take(&b) : NULL;
+    }
     for (int c = 1, said = 0; c < t->column_count && said < most; c++) {
         if (!is_finding(t, c) || !find(t, c, condition).rows) continue;
         put_clause(&b, t, c, condition);
@@ -113,12 +127,15 @@ static char *sentence(const struct result_table *t, int condition)
     return b.length ? buf_take(&b) : NULL;
 }
 
-// Returns the main table: the first that is a curve, is ranked, or has a kind with `finds`.
+// Returns the main table: the first that is a curve, is ranked, or has a kind with `finds` or
+// `sentence`.
 static const struct result_table *main_table(const struct results *r)
 {
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
-        if (t->column_count > 1 && t->row_count && (t->curve || t->ranked || finds(t))) return t;
+        const struct result_kind *k = kind_of(t);
+        const bool says = k && (k->finds || k->sentence);
+        if (t->column_count > 1 && t->row_count && (t->curve || t->ranked || says)) return t;
     }
     return NULL;
 }

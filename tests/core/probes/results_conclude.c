@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -61,6 +62,66 @@ static void other_tables(void **state)
     check(&r, NULL);
 }
 
+// Losses: the lowest number, which is the finding, comes first.
+static void losses_come_first(void **state)
+{
+    static const double values[][2] = { { -0.5, 0 }, { -7, 0 }, { 0.25, 0 } };
+    struct results r = { 0 };
+    table(&r, "knockout.windows", "layer|change", values, 3)->curve = true;
+    check(&r, "change lowest in layer 1 (-7), highest in layer 2 (0.25)");
+    table(&r, "ablate.ffn", "layer|change", values, 3)->ranked = 1;
+    check(&r, "change lowest in layer 1 (-7), highest in layer 2 (0.25)");
+}
+
+static void add_shares(struct results *r, const double (*values)[2], int rows)
+{
+    static const int layers[] = { 0, 1, 3, 4 };
+    struct result_table *t =
+        results_table(r, "patch.layers", "layer|picture|question|last|answer|other|all");
+    t->curve = true;
+    for (int i = 0; i < rows; i++) {
+        double *v = result_row(t, "%d", layers[i]);
+        for (int c = 1; c < 5; c++) v[c] = 0;
+        v[0] = values[i][0], v[2] = values[i][1], v[5] = 1;
+    }
+}
+
+// The sentence of /patch names the layers where each group has at least half; with gaps in the
+// layers, and where no group has.
+static void patches_name_layers(void **state)
+{
+    static const double values[][2] = { { 1, 0 }, { 0.5, 0.1 }, { 0.9, 0.7 }, { 0.1, 1 } };
+    static const double few[][2] = { { 0.1, 0 }, { 0.2, 0.125 } };
+    struct results r = { 0 };
+    add_shares(&r, values, 4);
+    check(&r, "at least half comes back at picture in layers 0-1, 3; last in layers 3-4");
+    add_shares(&r, values, 1);
+    check(&r, "at least half comes back at picture in layer 0");
+    add_shares(&r, few, 2);
+    check(&r, "most comes back at picture in layer 1 (20%)");
+}
+
+// The sentence of /faithful skips the controls and rejected maps.
+static void the_best_maps_are_named(void **state)
+{
+    static const struct {
+        const char *name;
+        double value[6];
+    } rows[] = { { "gradient", { 0, 0, 0.6, 0.5, 0.75, 0.1 } },
+                 { "rollout", { 0, 0, 0.9, 0.1, 0.99, 0.97 } },
+                 { "corrected rollout", { 0, 0, 0.5, 0.25, 0.5, NAN } },
+                 { "a random map", { 0, 0, 0.95, 0, 1, NAN } },
+                 { "the object itself", { 1, 1, 1, 0, 1, NAN } } };
+    struct results r = { 0 };
+    struct result_table *t = results_table(
+        &r, "faithful", "map|pointing|soft Dice|AUC|deletion|insertion|rank correlation");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        memcpy(result_row(t, "%s", rows[i].name), rows[i].value, sizeof rows[i].value);
+    results_table(&r, "faithful.deletion", "share of tokens|gradient")->curve = true;
+    check(&r, "best map by AUC: gradient (0.6), deletion: corrected rollout (0.25), insertion: "
+              "gradient (0.75)");
+}
+
 // Each condition has its sentence.
 static void conditions_have_their_own(void **state)
 {
@@ -83,6 +144,9 @@ int main(void)
         cmocka_unit_test(columns_are_named),
         cmocka_unit_test(shares_are_percentages),
         cmocka_unit_test(other_tables),
+        cmocka_unit_test(losses_come_first),
+        cmocka_unit_test(patches_name_layers),
+        cmocka_unit_test(the_best_maps_are_named),
         cmocka_unit_test(conditions_have_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
