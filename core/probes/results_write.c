@@ -27,6 +27,15 @@ static size_t common_bytes(const char *a, const char *b)
     return n;
 }
 
+// Returns whether a key is a number whose text a reader of the number gets back: "12" is, but the
+// head "3.10" is not, because it would become 3.1, another head.
+static bool is_number(const char *key)
+{
+    char again[32];
+    snprintf(again, sizeof again, "%.15g", strtod(key, NULL));
+    return !strcmp(again, key);
+}
+
 void results_show(const struct results *r, const struct sinks *sinks)
 {
     if (r->text[0]) {
@@ -49,11 +58,7 @@ void results_show(const struct results *r, const struct sinks *sinks)
         struct table_builder b;
         struct buf columns = { 0 };
         bool numbers = true;
-        for (size_t k = 0; k < t->row_count; k++) {
-            char *end;
-            strtod(t->rows[k].key, &end);
-            numbers &= end > t->rows[k].key && !*end;
-        }
+        for (size_t k = 0; k < t->row_count; k++) numbers &= is_number(t->rows[k].key);
         buf_printf(&columns, "%s%s%s", r->condition_count ? RESULTS_CONDITION "|" : "",
                    t->columns[0], numbers ? "#" : "");
         for (int c = 1; c < t->column_count; c++) buf_printf(&columns, "|%s#", t->columns[c]);
