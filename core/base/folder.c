@@ -48,6 +48,11 @@ void folder_list_free(char **names)
     free(names);
 }
 
+char *folder_entry(const char *folder, const char *name)
+{
+    return xasprintf("%s%s%s", folder, text_ends(folder, "/") ? "" : "/", name);
+}
+
 bool folder_is_empty(const char *path)
 {
     DIR *dir = opendir(path);

@@ -40,6 +40,8 @@ bool folder_is_empty(const char *path);
 // list if the folder cannot be read. Free the list with folder_list_free.
 char **folder_list(const char *path);
 void folder_list_free(char **names);
+// Returns the path of an entry of the folder, whose name may end with a slash; the caller frees it.
+char *folder_entry(const char *folder, const char *name);
 
 // Opens a file of the folder for stdio as NAME.part; closing it syncs and renames it, or removes it
 // on failure.

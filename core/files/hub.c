@@ -232,7 +232,7 @@ static char *model_in(char *folder, const char *name, struct err *err)
     if (!*files) {
         found = xstrdup(folder);
     } else if (!files[1]) {
-        found = xasprintf("%s%s%s", folder, text_ends(folder, "/") ? "" : "/", *files);
+        found = folder_entry(folder, *files);
     } else {
         struct buf all = { 0 };
         int count = 0;

@@ -263,7 +263,7 @@ int attributing_others(struct attributing *w, struct passing *p, const char *fol
     for (int k = 0; k < ATTRIBUTION_COUNT; k++)
         if (w->chosen[k]) w->maps[k].mean = xcalloc(n + 1, sizeof(double));
     for (int i = 0; names[i] && status == 0 && w->others < OTHERS; i++) {
-        char *path = xasprintf("%s/%s", folder, names[i]);
+        char *path = folder_entry(folder, names[i]);
         bool shown;
         status = show_other(w, p, path, own, (size_t)(rows * width) * sizeof *own, &shown, &why);
         if (status < 0) *err = why;

@@ -227,7 +227,7 @@ int causes_exchange(struct causes *c, struct passing *p, const char *folder, str
     // A stride spreads the pictures over the folder.
     for (size_t k = 0, at = 0; k < count && k < TRIED && used < OTHERS && status == 0; k++) {
         bool one = false;
-        char *path = xasprintf("%s/%s", folder, names[at % count]);
+        char *path = folder_entry(folder, names[at % count]);
         status = exchange_all(c, p, path, &own, &one, err);
         free(path);
         used += one;

@@ -10,7 +10,7 @@ check "no error" 'select(.event == "error").message' ""
 same "the answer is the same afterwards" "$(jq -c 'select(.event == "answer").ids' "$work/events" | sort -u | wc -l)" 1
 check "the scoreboard has controls" 'select(.event == "table" and .name == "faithful") | [.rows[] | .[0]] | join("; ")' \
     "gradient; a random map; the object itself
-attention; attention, corrected; a random map; the object itself"
+attention; corrected attention; a random map; the object itself"
 check "regions are exchanged" 'select(.event == "table" and .name == "faithful.causes") | [.rows[] | .[0]] | contains(["the whole picture", "the rest"])' true
 same "the object finds itself" "$(awk -F, '/the object itself/ { print $2, $3, $4 }' "$work/f-faithful.csv")" "1 1 1"
 same "without and with all tokens" "$(awk -F, 'NR == 2 { a = $2 } END { print (a != $2), ($2 == $3) }' "$work/f-faithful.deletion.csv")" "1 1"
@@ -30,6 +30,7 @@ for i in {1..69}; do echo x >"$work/crowd/pictures/$i.txt"; done
 jq -c '[.[0]]' "$world/questions.json" >"$work/crowd/questions.json"
 lines '/load demo/model' "/faithful --by attention --data $work/crowd/questions.json --objects $work/first.jsonl --given"
 check_has "a large folder" '.text? // empty' "only 64 of the 70 files in '$work/crowd/pictures/' were tried: "
+check_has "the path of a file" '.text? // empty' ": '$work/crowd/pictures/66.txt' is a text file"
 
 session "a text-only model" tests/goldens/qwen2 <<E
 > Hello
