@@ -309,6 +309,7 @@ static const struct option_row rows[] = {
     { "--heads", NULL, "also measures each head by itself, as a map of layers by heads",
       OPTION_FLAG, AT(request.options.heads) },
     { "--layer", "K", "layer to measure, counted from 0", .take = take_layer },
+    { "--layer", "K|all", "layer to measure, counted from 0, or all layers", .take = take_layer },
     { "--head", "H|mean|each",
       "attention head, counted from 0; mean (default) averages all heads; each, in /attention "
       "only, "

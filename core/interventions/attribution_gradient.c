@@ -141,8 +141,8 @@ static int add_point(struct path *s, double along, size_t *number, struct err *e
     int status = layer_rows_gradient(s->rows, s->p, s->weight, logp, err);
     if (status == 0 && s->count && rows->alive != s->alive)
         status = err_set(err, "pruning keeps different tokens along the path from the baseline, so "
-                              "the gradients have no integral: prune by uniform or random, or use "
-                              "--by gradient");
+                              "the gradients have no integral: prune by uniform or random, or name "
+                              "the other kinds in --by");
     s->alive = rows->alive;
     at.logp = attribution_sum(s->w, logp);
     for (int64_t i = 0; i < q->n; i++)

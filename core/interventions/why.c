@@ -284,9 +284,9 @@ static void note_layers(const struct why *s, struct results *r)
         if (!decoder_attends(c, l)) buf_printf(&lacking, "%s%d", lacking.length ? ", " : "", l);
     if (lacking.length)
         results_note(r,
-                     "layers %s have a recurrent state in place of attention: the shares leave "
-                     "them out (/recurrence measures what they read); 'without picture' also keeps "
-                     "the picture out of their states",
+                     "the shares leave out layers with a recurrent state in place of attention: %s "
+                     "(/recurrence measures what they read); 'without picture' also keeps the "
+                     "picture out of their states",
                      lacking.data);
     buf_release(&lacking);
 }

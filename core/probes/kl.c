@@ -109,7 +109,7 @@ static const struct result_kind kl_results[] = {
 const struct probe probe_kl = {
     .name = "kl",
     .also = "heatmap map divergence ira measure probe",
-    .usage = "/kl [--layer K] [--picture I]" PROBE_USAGE,
+    .usage = "/kl [--layer K|all] [--picture I]" PROBE_USAGE,
     .help = "KL divergence of each visual token under IRA (information-regularized attention), as "
             "maps.",
     .details = "Needs ira.on and an adapter with IRA parameters." PROBE_DETAILS,

@@ -192,7 +192,7 @@ absolute weights of the tokens' values in the outputs of the heads, mean over th
 [why.objects]
 object  token  lost
 picture, prompt, answer: shares of attention at the position that predicts the token, mean over layers and heads (why.share)
-layers 0, 1, 3, 4 have a recurrent state in place of attention: the shares leave them out (/recurrence measures what they read); 'without picture' also keeps the picture out of their states
+the shares leave out layers with a recurrent state in place of attention: 0, 1, 3, 4 (/recurrence measures what they read); 'without picture' also keeps the picture out of their states
 an object gets nothing from the picture if the first mention of its name loses less than 0.1 nats of log-probability (why.threshold) when nothing attends to the picture
 ...
 > /knockout picture > all --layers 0-3
