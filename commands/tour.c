@@ -15,6 +15,10 @@ static const struct tour_step steps[] = {
       "Ask about it. During the answer, a map shows where its newest token attends." },
     { "/attention --layer 2", "Where the whole answer attends, in layer 2. F3: arrows step through "
                               "layers and tokens, o shows picture and map side by side." },
+    { "/knockout picture > answer",
+      "What the answer depends on: it is computed again without the answer's attention to the "
+      "picture, in all layers, then in two layers at a time. /patch, /attribute and /faithful ask "
+      "further (/help measuring)." },
     { "/toggle prune.score off contribution",
       "Switch CAPA pruning on: it keeps a quarter of the visual tokens, from the next answer on. "
       "Its map shows dropped tokens in grey. Alt-2 switches pruning on and off, even during an "

@@ -1,4 +1,4 @@
-# tests/tui/tour.sh -- /tour in the full screen: fourteen steps, each run by Enter and recorded in the
+# tests/tui/tour.sh -- /tour in the full screen: fifteen steps, each run by Enter and recorded in the
 # history; other lines may be typed between steps, and Esc ends the tour. Also the greeting: the demo
 # model and what it knows.
 set -eu
@@ -10,47 +10,50 @@ wait_for 'demo model, trained on'
 shown 'HuggingFaceTB/SmolVLM-256M-Instruct --exclude' || fail 'the greeting names no real model'
 shown '\.\./' && fail 'the path of the demo model contains ../'
 line '/tour'
-wait_for 'step 1 of 14'
+wait_for 'step 1 of 15'
 wait_for '> /image ".*scene-1.png"'
 keys Enter
-wait_for 'step 2 of 14'
+wait_for 'step 2 of 15'
 keys Enter
-wait_for 'step 3 of 14'
+wait_for 'step 3 of 15'
 line "$(printf '\025')/get sample.seed" # after another line the step is shown again
 wait_for 'sample.seed = 0'
 wait_for '> /attention'
 keys Enter
-wait_for 'step 4 of 14'
+wait_for 'step 4 of 15'
+keys Enter
+wait_for 'knockout.windows'
+wait_for 'step 5 of 15'
 keys Enter
 wait_for 'prune.score = contribution'
-wait_for 'step 5 of 14'
+wait_for 'step 6 of 15'
 keys Enter
 wait_for 'B: prune'
-wait_for 'step 6 of 14'
+wait_for 'step 7 of 15'
 keys Enter
 wait_for 'B: @norm-alignment'
-wait_for 'step 7 of 14'
+wait_for 'step 8 of 15'
 keys Enter
-wait_for 'step 8 of 14'
+wait_for 'step 9 of 15'
 keys Enter
-wait_for 'step 9 of 14'
+wait_for 'step 10 of 15'
 keys C-u
 line '/set train.steps 2'
-wait_for 'step 10 of 14'
+wait_for 'step 11 of 15'
 keys Enter
-wait_for 'step 11 of 14'
+wait_for 'step 12 of 15'
 keys Enter
 for _ in $(seq 150); do # the job has low priority, so it may take long on a busy machine
-    shown 'step 12 of 14' && break
+    shown 'step 13 of 15' && break
     sleep 2
 done
-wait_for 'step 12 of 14'
+wait_for 'step 13 of 15'
 keys Enter
-wait_for 'step 13 of 14'
+wait_for 'step 14 of 15'
 wait_for 'norms. applied'
 keys Enter
 wait_for '^│  \* loss'
-wait_for 'step 14 of 14'
+wait_for 'step 15 of 15'
 keys Enter
 wait_for 'end of the tour'
 wait_for 'checkup started'
@@ -58,7 +61,7 @@ keys Up
 wait_for '> /checkup'
 keys C-u
 line '/tour'
-wait_for 'step 1 of 14'
+wait_for 'step 1 of 15'
 keys Escape
 wait_for 'the tour has ended'
 keys F10
