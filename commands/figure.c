@@ -1,4 +1,4 @@
-// commands/figure.c -- figures of measurements: maps, and tables as curves or points.
+// commands/figure.c -- figures of measurements: maps, and tables as curves, bars or points.
 #include "commands/figure.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ void figure_written(const struct shell *shell, const char *what, const char *pat
     figure_check_font(shell);
 }
 
-// --- a table as curves ---------------------------------------------------------------------------
+// --- a table as curves or bars -------------------------------------------------------------------
 
 // Returns the column with the deviations of a column: "X std" after "X", "std" after "mean"; 0:
 // none.
@@ -80,10 +80,40 @@ static char *line_name(const struct results *r, int condition, const char *colum
                : xstrdup(column);
 }
 
+// The keys of a table that is drawn as bars, without repetitions.
+struct bar_names {
+    const char **list; // NULL: the table is drawn as curves
+    size_t count;
+};
+
+static bool is_bars(const struct result_table *t)
+{
+    const struct result_kind *k = result_kind(t->name);
+    return k && k->bars && !strcmp(k->name, t->name);
+}
+
+static size_t bar_of(const struct bar_names *names, const char *key)
+{
+    size_t i = 0;
+    while (i < names->count && strcmp(names->list[i], key) != 0) i++;
+    return i;
+}
+
+static struct bar_names bar_names(const struct result_table *t)
+{
+    struct bar_names names = { 0 };
+    if (!is_bars(t)) return names;
+    names.list = xcalloc(t->row_count + 1, sizeof *names.list);
+    for (size_t i = 0; i < t->row_count; i++)
+        if (bar_of(&names, t->rows[i].key) == names.count)
+            names.list[names.count++] = t->rows[i].key;
+    return names;
+}
+
 // Returns a column of one condition as a line. `intervals`: the intervals of means over a data set,
 // drawn instead of the deviations over tokens; NULL: none.
 static struct plot_line line_of(const struct result_table *t, const struct result_table *intervals,
-                                int column, int condition)
+                                const struct bar_names *names, int column, int condition)
 {
     const size_t n = t->row_count;
     const int deviation = intervals ? 0 : deviation_of(t, column);
@@ -95,7 +125,7 @@ static struct plot_line line_of(const struct result_table *t, const struct resul
         const struct result_row *row = &t->rows[i];
         const size_t at = l.count;
         if (row->condition != condition) continue;
-        l.x[at] = strtod(row->key, NULL);
+        l.x[at] = names->list ? (double)bar_of(names, row->key) : strtod(row->key, NULL);
         l.y[at] = row->value[column - 1];
         l.count++;
         if (intervals) {
@@ -118,14 +148,15 @@ static bool is_drawn(const struct result_table *t, int column)
            results_same_unit(t, column);
 }
 
-// Draws columns of a table as curves over its keys, a line for each column and condition. `only`:
-// the only column; 0: all.
+// Draws columns of a table as curves over its keys, or as bars at them, for each column and
+// condition. `only`: the only column; 0: all.
 static int draw_columns(const char *path, const struct figure_look *look, const struct results *r,
                         const struct result_table *t, int only, struct err *err)
 {
     char *of = xasprintf("%s%s", t->name, RESULTS_INTERVAL);
     const struct result_table *intervals = results_find(r, of);
     free(of);
+    const struct bar_names names = bar_names(t);
     struct plot_line lines[PLOT_LINES];
     size_t count = 0, columns = 0;
     const int conditions = r->condition_count ? (int)r->condition_count : 1;
@@ -135,7 +166,7 @@ static int draw_columns(const char *path, const struct figure_look *look, const 
     for (int c = 1; c < t->column_count; c++)
         for (int k = 0; k < conditions; k++) {
             if (!is_drawn(t, c) || (only && c != only) || count == PLOT_LINES) continue;
-            struct plot_line line = line_of(t, intervals, c, k);
+            struct plot_line line = line_of(t, intervals, &names, c, k);
             first = first ? first : t->columns[c];
             line.name = line_name(r, k, r->condition_count && columns == 1 ? "" : t->columns[c]);
             deviations |= line.low != NULL;
@@ -150,9 +181,15 @@ static int draw_columns(const char *path, const struct figure_look *look, const 
     const char *of_what = text_ends(t->name, RESULTS_DIFFERENCE) ? "difference, " : "";
     char *y = unit ? xasprintf("%s%s%s", of_what, unit, marks) : NULL;
     char *title = only ? xasprintf("%s: %s", t->name, first) : xstrdup(t->name);
-    const struct plot_axes axes = { .title = title, .x = t->columns[0], .y = y, .log_y = t->log_y };
+    const struct plot_axes axes = { .title = title,
+                                    .x = t->columns[0],
+                                    .y = y,
+                                    .names = names.list,
+                                    .name_count = names.count,
+                                    .log_y = t->log_y };
     const int status = plot_figure(path, look, &axes, lines, count, err);
     for (size_t i = 0; i < count; i++) line_free(&lines[i]);
+    free(names.list);
     free(y);
     free(title);
     return status;
@@ -301,7 +338,7 @@ int figure_results(const struct shell *shell, const char *path, const struct res
     }
     for (size_t i = 0; i < r->table_count; i++) {
         const struct result_table *t = r->tables[i];
-        if (t->points ? !has_points(t) : !t->curve || t->row_count < 2) continue;
+        if (t->points ? !has_points(t) : !(t->curve || is_bars(t)) || t->row_count < 2) continue;
         if (draw_lines(shell, path, r, t, &first, err) < 0) return -1;
     }
     if (first) sinks_notice(shell->sinks, "nothing to draw: '%s' was not written", path);

@@ -306,6 +306,8 @@ static int ablate_finish(void *state, struct results *r, struct err *err)
 static const struct result_kind ablate_results[] = {
     { "ablate", .unit = "log-probability (nats)", .columns = "log-probability" },
     { "ablate", .unit = "change in log-probability (nats)", .columns = "change" },
+    { "ablate.ffn", .unit = "change in log-probability (nats)", .bars = true },
+    { "ablate.layers", .unit = "change in log-probability (nats)", .bars = true },
     { "ablate.map", "drop in log-probability (nats)", .map = true, .rows = MAP_LAYERS,
       .cols = MAP_HEADS, .on_request = true },
     { "ablate.picture", "drop in log-probability (nats)", .map = true, .on_request = true },

@@ -482,7 +482,7 @@ static void say_best(const struct result_table *t, int condition, struct buf *b)
 }
 
 static const struct result_kind faithful_results[] = {
-    { "faithful", .unit = "score", .sentence = say_best },
+    { "faithful", .unit = "score", .bars = true, .sentence = say_best },
     { "faithful.causes", .unit = "change in log-probability (nats)", .columns = "change|low|high" },
     { "faithful.causes", .unit = "AUC" },
     { "faithful.deletion", .unit = "probability of the answer" },

@@ -267,7 +267,7 @@ static int consistency_finish(void *state, struct results *r, struct err *err)
 }
 
 static const struct result_kind consistency_results[] = {
-    { "consistency", "share", .columns = "same|overlap" },
+    { "consistency", "share", .columns = "same|overlap", .bars = true },
     { "consistency.bounds", "share", .columns = "low|high" },
     { "consistency.answers", .unit = "share" },
     { .name = "consistency.distinct" },

@@ -63,6 +63,7 @@ struct result_kind {
     // What its first column measures, for the sentence of results_conclude ("attention to the
     // picture", of which a layer has most); NULL: the columns' names say it.
     const char *finds;
+    bool bars; // figures draw the table as bars, a group for each row
     // The numbers are changes whose largest loss is the finding: results_conclude names the lowest
     // first.
     bool losses;

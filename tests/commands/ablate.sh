@@ -16,6 +16,12 @@ same "a mean of each layer with an interval, ranked" "$(for file in d-ablate.ffn
     tail -n +2 "$work/$file.csv" | cut -d, -f1 | tr -d '"\n'; echo; done | sort -u | tr -d '\n' | wc -c)" 8
 same "each mean is within its interval" "$(paste -d, "$work/d-ablate.ffn.csv" "$work/d-ablate.ffn.interval.csv" | awk -F, 'NR > 1 && !($4 <= $2 && $2 <= $5)')" ""
 
+lines '/load demo/model' "/image $world/pictures/000000.png" 'What is in the picture?' "/ablate ffn --figure $work/ffn.svg" \
+    "/consistency --samples 1 --figure $work/c.svg"
+check "bars are drawn" 'select(.event == "written").file' "$work/ffn.svg
+$work/c.svg"
+same "a bar for each layer" "$(grep -o '>[0-7]</text>' "$work/ffn.svg" | sort -u | wc -l)" 8
+
 session "refusals" demo/model <<E
 > /ablate
 error: /ablate takes heads, ffn, layers or tokens, then names of positions, not ''
