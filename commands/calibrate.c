@@ -60,8 +60,8 @@ const struct command command_calibrate = {
         "             of the next token is from the model's (Hellinger distance); from these,\n"
         "             the early, transition and late layers, for prune.layer auto\n"
         "lens         by layer: the affine map from the layer's output to the last layer's,\n"
-        "             fitted by least squares, for /lens --tuned; the file has three matrices of\n"
-        "             hidden size x hidden size for each layer\n"
+        "             fitted by least squares, for /lens --tuned; the file has five matrices of\n"
+        "             hidden size x hidden size for each layer: the map, and sums for `merge`\n"
         "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,

@@ -13,7 +13,7 @@
 
 enum { CLAUSES = 2, CONDITIONS = 4 }; // most columns and conditions to say something about
 
-// Returns the kind of exactly this table's name; NULL: there is none.
+// Returns the kind of exactly this table's name; NULL: none exists.
 static const struct result_kind *kind_of(const struct result_table *t)
 {
     const struct result_kind *k = result_kind(t->name);
