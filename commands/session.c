@@ -193,8 +193,8 @@ const struct command command_session = {
     .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
     .details =
         "A session starts with the first message of a conversation, unless vlmsh was started "
-        "with --no-session; its name is the date and that message. Each turn is saved when "
-        "its answer ends. Without an action, shows the current session.",
+        "with --no-session; without NAME, it is named after the date and that message. Each turn "
+        "is saved when its answer ends. Without an action, shows the current session.",
     .needs = NEEDS_STORE,
     .complete = COMPLETE_WORDS,
     .actions = actions,

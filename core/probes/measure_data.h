@@ -14,11 +14,12 @@ struct measure_request {
     const struct probe *probe;
     struct probe_options options;
     struct set_source set; // data NULL: the current conversation
-    const char *objects; // file of boxes and masks of the data's pictures (core/probes/masks.h); or
-                         // NULL
-    bool boxes;          // uses the objects' boxes even if they have outlines
-    int64_t limit;       // maximum number of samples
-    bool given;          // uses the reference answers instead of generating answers
+    // File of boxes and masks of objects in the pictures of the data or the conversation
+    // (core/probes/masks.h); NULL: none.
+    const char *objects;
+    bool boxes;    // uses the boxes of objects even if they have masks
+    int64_t limit; // maximum number of samples
+    bool given;    // uses the reference answers instead of generating answers
     // Called with the results of each measured sample. NULL: not called.
     void (*sample)(void *self, int64_t index, const struct results *one);
     void *self;
