@@ -16,9 +16,9 @@ static const struct tour_step steps[] = {
     { "/attention --layer 2", "Where the whole answer attends, in layer 2. F3: arrows step through "
                               "layers and tokens, o shows picture and map side by side." },
     { "/knockout picture > answer",
-      "What the answer depends on: it is computed again without the answer's attention to the "
-      "picture, in all layers, then in two layers at a time. /patch, /attribute and /faithful ask "
-      "further (/help measuring)." },
+      "What the answer depends on: the model computes it again without attention to the "
+      "picture, in all layers, then in two layers at a time. More such commands: /patch, "
+      "/attribute, /faithful, /why." },
     { "/toggle prune.score off contribution",
       "Switch CAPA pruning on: it keeps a quarter of the visual tokens, from the next answer on. "
       "Its map shows dropped tokens in grey. Alt-2 switches pruning on and off, even during an "
