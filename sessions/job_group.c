@@ -21,10 +21,11 @@
 #include "sessions/job_ranks.h"
 #include "sessions/job_reports.h"
 
-// Seconds: until a silent rank counts as lost; until all ranks must have joined; from the loss of a
-// rank, or from a request to cancel the job, until mpirun is asked to end; from that request until
-// mpirun is killed.
-static const double silent_s = 15, start_s = 30, lost_s = 4, cancel_s = 8, end_s = 8;
+// Seconds: until a silent rank counts as lost; until a rank must have started; until started ranks
+// must have joined (longer, because on a busy machine that alone can take half a minute); from the
+// loss of a rank, or from a request to cancel the job, until mpirun is asked to end; from that
+// request until mpirun is killed.
+static const double silent_s = 15, start_s = 30, join_s = 120, lost_s = 4, cancel_s = 8, end_s = 8;
 
 struct watched {
     int64_t beat;
@@ -159,12 +160,13 @@ static void watch(struct group *g)
                               "machine or network is down",
                               k, *rank.host ? " on " : "", rank.host, silent_s);
     }
-    if (!g->first && now > start_s && !g->silent)
+    const double limit = g->arrived ? join_s : start_s;
+    if (!g->first && now > limit && !g->silent)
         g->silent = xasprintf(
             g->arrived ? "the ranks have not found one another within %.0f s: "
                          "can their machines reach each other?"
                        : "mpirun has started no rank within %.0f s: is every machine reachable?",
-            start_s);
+            limit);
     // After the loss of a rank, mpirun waits for the other ranks, possibly for ever.
     const char *message = mpirun_message(g);
     if (!g->lost &&

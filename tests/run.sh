@@ -2,10 +2,10 @@
 # Runs test programs (cmocka) and test scripts (.sh, with $VLMSH) in parallel, four more than processors
 # (scripts mostly wait), the slow ones first (tests/slow), and prints the output of those that fail.
 # Lines that begin with "SKIPPED: " name checks that this machine does not allow; they are shown and
-# counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and fails
-# if any test failed. TEST_UNDER is a command under which the programs run, TEST_JOBS the number of
-# parallel tests, TEST_TIMEOUT the seconds that each test may take, TEST_TIMES a file that gets one line
-# per test: its seconds, its processor seconds, its name.
+# counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and, if any
+# test failed, with the names of those that did and status 1. TEST_UNDER is a command under which the
+# programs run, TEST_JOBS the number of parallel tests, TEST_TIMEOUT the seconds that each test may take,
+# TEST_TIMES a file that gets one line per test: its seconds, its processor seconds, its name.
 export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 # Spinning threads would cost far more processor time than these tests.
 export OMP_WAIT_POLICY=passive
@@ -65,6 +65,7 @@ report() {
         failed=$(grep '^\[  FAILED  \] [^0-9]' "$log" | sort -u | wc -l) # cmocka lists failed tests twice
         [ "$failed" != 0 ] || failed=1
         echo "FAILED  $name (exit $status$took)"
+        echo "$name" >>"$scratch/failed"
         sed 's/^/    /' "$log" | tail -40
     fi
     echo "$passed $failed $skipped" >>"$scratch/counts"
@@ -83,4 +84,6 @@ ordered() {
 touch "$scratch/counts"
 awk '{ passed += $1; failed += $2; skipped += $3 }
     END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit failed > 0 || !passed }' \
-    "$scratch/counts"
+    "$scratch/counts" && exit
+[ ! -e "$scratch/failed" ] || echo "failed: $(sort "$scratch/failed" | paste -sd ' ')"
+exit 1
