@@ -26,10 +26,10 @@ wait_for 'steps = 1000'
 line "/train $work/world/yesno.json $work/out"
 wait_for 'job 1: train started'
 keys F6
-wait_for 'train  *running .*[0-9]%  *[0-9]* \(s\|min\|h\) ' 'a job does not say how long it takes'
+wait_for 'train  *running .*[0-9]%  *[0-9.]* \(s\|min\|h\) ' 'a job does not say how long it takes'
 keys c
 wait_for 'train  *cancelled'
-wait_gone '[0-9]%  *[0-9]* \(s\|min\|h\) '
+wait_gone '[0-9]%  *[0-9.]* \(s\|min\|h\) '
 keys Escape; sleep 0.2
 line '/quit'
 wait_for 'shell>'
