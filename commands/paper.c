@@ -35,7 +35,8 @@ static const struct option_row options[] = {
       .optional = true },
     { "--model", "M[,M]", "the model to measure or to train; some figures show several",
       OPTION_TEXT, .at = offsetof(struct paper_request, model) },
-    { "--sets", "DIR", "evaluation sets as downloaded, as for /eval --sets", OPTION_TEXT,
+    { "--sets", "DIR",
+      "evaluation sets as downloaded, or a file that names them, as for /eval --sets", OPTION_TEXT,
       .at = offsetof(struct paper_request, sets) },
     { "--data", "FILE[,FILE]",
       "training data (one file for each training stage), samples to measure, or other input of the "

@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/eval/score_plan.h"
+#include "core/sets/set.h"
 #include "core/sets/source.h"
 #include "core/train/forecast.h"
 #include "sessions/job_ranks.h"
@@ -134,6 +135,40 @@ static char *scores_now(const struct paper_plan *p, size_t *rows)
     return buf_take(&b);
 }
 
+// Emits a notice of "TEXT: NAME, NAME ..." if there are names.
+static void note_names(const struct costs *c, const char *text, const struct names *names)
+{
+    enum { SHOWN = 8 };
+    struct buf b = { 0 };
+    for (size_t i = 0; i < names->count && i < SHOWN; i++)
+        buf_printf(&b, "%s%s", i ? ", " : "", names->list[i]);
+    if (names->count)
+        sinks_notice(c->plan->shell->sinks, "%s: %s%s", text, b.data,
+                     names->count > SHOWN ? " ..." : "");
+    buf_release(&b);
+}
+
+// Names the sets of the paper's columns that --sets lacks, and the files that are no sets: if a
+// file's name does not tell its set, only a gap in the finished table would show it.
+static void note_gaps(const struct costs *c, const struct score_plan *p)
+{
+    struct names gaps = { 0 };
+    struct err ignored;
+    for (const struct paper_column *k = c->plan->table->columns; k->name; k++) {
+        // "mme cognition" is a total of the set mme.
+        char *set = k->ours ? xstrndup(k->ours, strcspn(k->ours, " ")) : xstrdup("");
+        bool found = !eval_set_need(set, &ignored);
+        for (size_t i = 0; i < p->set_count && !found; i++) found = !strcmp(p->sets[i].name, set);
+        if (!found) names_add(&gaps, set, NULL);
+        free(set);
+    }
+    note_names(c,
+               "--sets (DIR, or a file with lines 'set NAME: DATA ...') lacks sets of this table",
+               &gaps);
+    note_names(c, "--sets: these files are not read as sets", &p->others);
+    names_release(&gaps);
+}
+
 // Checks the settings of the rows and a picture of each set. Returns the number of samples in all
 // rows, or -1.
 static double check_scores(const struct costs *c, const char *file, struct err *err)
@@ -147,6 +182,7 @@ static double check_scores(const struct costs *c, const char *file, struct err *
     int status = score_plan_parse(&p, text, file, c->plan->asked->limit, err);
     free(text);
     if (status < 0) return -1;
+    note_gaps(c, &p);
     status = score_plan_check(&p, engine_settings(e), m, err);
     for (size_t i = 0; i < p.set_count && status == 0; i++) {
         const struct evaluate_options *o = &p.sets[i].options;

@@ -88,7 +88,8 @@ const struct option_row evaluate_rows[] = {
       .take = NULL },
     { "--sets", "DIR",
       "scores all sets in a folder in the same way: files and folders named like a set (/help "
-      "sets), and data sets",
+      "sets), and data sets. DIR may also be a file that has a plan's line 'set NAME: DATA' for "
+      "each set",
       .take = NULL },
     { "--settings", "\"A | B ...\"",
       "with --sets: a row for each, as in /compare (default: the current settings)",

@@ -56,7 +56,7 @@ static int read_options(struct scoring *s, int argc, char **argv, struct err *er
     if (o->plan && o->settings)
         return err_set(err, "--settings needs --sets: a plan has lines 'row NAME: SETTINGS'");
     return o->plan ? score_plan_read(&s->plan, o->plan, o->limit, err)
-                   : score_plan_of_folder(&s->plan, o->sets, o->settings, o->limit, err);
+                   : score_plan_of_sets(&s->plan, o->sets, o->settings, o->limit, err);
 }
 
 // --- the folder ----------------------------------------------------------------------------------

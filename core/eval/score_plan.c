@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -114,10 +115,15 @@ static char *plain_name(const char *name)
     return buf_take(&b);
 }
 
-// Returns the set with the longest name that occurs in the file's name; NULL: none.
+// Returns the set whose official file has this name, else the set with the longest name that occurs
+// in the file's name; NULL: none, or the answers of VQAv2 and OK-VQA, which are read with their
+// questions.
 static const struct eval_set *set_of_file(const char *file)
 {
     const struct eval_set *best = NULL;
+    if (fnmatch("*mscoco_*_annotations.json", file, 0) == 0) return NULL;
+    for (const struct eval_set *s = eval_sets; s->name; s++)
+        if (s->pattern && fnmatch(s->pattern, file, 0) == 0) return s;
     char *plain = plain_name(file);
     size_t most = 2; // names must be at least as long as "vqa"
     for (const struct eval_set *s = eval_sets; s->name; s++) {
@@ -199,6 +205,49 @@ static int add_folder(struct score_plan *p, const char *folder, int64_t limit, s
                    "'%s' contains no evaluation set: a file or folder whose name contains the name "
                    "of a set (/help sets), or a data set that /eval reads",
                    folder);
+}
+
+// Reads the text of a line "set NAME: DATA OPTIONS".
+static int read_set(struct score_plan *p, const char *text, int64_t limit, struct err *err)
+{
+    const size_t colon = until(text, ":");
+    char *name = text[colon] ? unquoted(text, colon) : xstrdup("");
+    if (*name)
+        return add_set(p, name, trimmed(text + colon + 1, strlen(text + colon + 1)), limit, err);
+    free(name);
+    return err_set(err, "write 'set NAME: ...'");
+}
+
+static char *read_text(const char *file, struct err *err)
+{
+    size_t size;
+    char *text = file_read(file, PLAN_MAX, &size, err);
+    if (!text || text_check(text, size, file, err) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+// Adds the sets of a folder, or of a file of lines "set NAME: DATA OPTIONS".
+static int add_sets(struct score_plan *p, const char *path, int64_t limit, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0 || S_ISDIR(st.st_mode)) return add_folder(p, path, limit, err);
+    char *all = read_text(path, err), *rest = all;
+    int number = 0, status = all ? 0 : -1;
+    for (char *line; status == 0 && (line = strsep(&rest, "\n"));) {
+        char *plain = trimmed(line, strlen(line));
+        number++;
+        if (!strncmp(plain, "set ", 4))
+            status = read_set(p, plain + 4, limit, err);
+        else if (*plain && *plain != '#')
+            status = err_set(err, "a file of sets has only lines 'set NAME: DATA [OPTIONS]'");
+        if (status < 0) err_in(err, "%s:%d", path, number);
+        free(plain);
+    }
+    free(all);
+    if (status == 0 && !p->set_count)
+        status = err_set(err, "'%s' has no line 'set NAME: DATA [OPTIONS]'", path);
+    return status;
 }
 
 // --- rows ----------------------------------------------------------------------------------------
@@ -486,7 +535,7 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     const size_t length = strcspn(line, " \t");
     char *key = xstrndup(line, length), *text = trimmed(line + length, strlen(line + length));
     const bool of_run = !strcmp(key, "checkpoints");
-    const bool named = !strcmp(key, "set") || !strcmp(key, "row") || !strcmp(key, "model");
+    const bool named = !strcmp(key, "row") || !strcmp(key, "model");
     const size_t colon = until(text, named || of_run ? ":" : "|");
     char *name = text[colon] ? unquoted(text, colon) : xstrdup("");
     char *after =
@@ -494,10 +543,9 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     int status = 0;
     if (named && !*name)
         status = err_set(err, "write '%s NAME: ...'", key);
-    else if (!strcmp(key, "set")) {
-        status = add_set(p, name, after, limit, err);
-        name = after = NULL;
-    } else if (!strcmp(key, "row")) {
+    else if (!strcmp(key, "set"))
+        status = read_set(p, text, limit, err);
+    else if (!strcmp(key, "row")) {
         status = add_row(p, name, after, err);
         name = after = NULL;
     } else if (!strcmp(key, "model")) {
@@ -505,9 +553,9 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
         f->models[f->model_count++] = (struct named_model){ name, unquoted(after, strlen(after)) };
         name = NULL;
     } else if (!strcmp(key, "sets") && *text) {
-        char *folder = unquoted(text, strlen(text));
-        status = add_folder(p, folder, limit, err);
-        free(folder);
+        char *path = unquoted(text, strlen(text));
+        status = add_sets(p, path, limit, err);
+        free(path);
     } else if (of_run) {
         add_run(f, name, text[colon] ? after : text);
         name = NULL;
@@ -576,24 +624,17 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
 
 int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err)
 {
-    size_t size;
-    char *text = file_read(file, PLAN_MAX, &size, err);
-    if (!text || text_check(text, size, file, err) < 0) {
-        free(text);
-        return -1;
-    }
-    char *all = xstrndup(text, size);
-    const int status = score_plan_parse(p, all, file, limit, err);
+    char *text = read_text(file, err);
+    const int status = text ? score_plan_parse(p, text, file, limit, err) : -1;
     free(text);
-    free(all);
     return status;
 }
 
-int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
-                         int64_t limit, struct err *err)
+int score_plan_of_sets(struct score_plan *p, const char *sets, const char *settings, int64_t limit,
+                       struct err *err)
 {
     *p = (struct score_plan){ 0 };
-    int status = add_folder(p, folder, limit, err);
+    int status = add_sets(p, sets, limit, err);
     char *copy = xstrdup(settings ? settings : "now"), *rest = copy;
     for (char *row; status == 0 && (row = strsep(&rest, "|"));) {
         char *words = trimmed(row, strlen(row));

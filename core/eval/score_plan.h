@@ -59,10 +59,10 @@ int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struc
 // Reads a plan from a text; messages call it `name`.
 int score_plan_parse(struct score_plan *p, const char *text, const char *name, int64_t limit,
                      struct err *err);
-// Makes a plan of the sets in a folder. `settings`: rows, separated by "|"; NULL: one row, with the
-// settings of the job.
-int score_plan_of_folder(struct score_plan *p, const char *folder, const char *settings,
-                         int64_t limit, struct err *err);
+// Makes a plan of the sets in a folder, or of a file of lines "set NAME: DATA OPTIONS". `settings`:
+// rows, separated by "|"; NULL: one row, with the settings of the job.
+int score_plan_of_sets(struct score_plan *p, const char *sets, const char *settings, int64_t limit,
+                       struct err *err);
 // Makes rows without sets: conditions of a measurement. Each of the `count` texts is SETTINGS or
 // "NAME: SETTINGS"; in SETTINGS, FOLDER alone means adapter=FOLDER or model=FOLDER. Without texts,
 // makes one row with the current settings. Repeats each row that names no model for each of

@@ -75,10 +75,28 @@ const char *set_text_of(const cJSON *json, const char *key, const char *otherwis
     return text ? text : otherwise;
 }
 
+// COCO's archives unpack into folders: COCO_val2014_000000000042.jpg is in val2014. Returns the
+// picture there if `folder` itself lacks it and has that folder; NULL: no. The caller frees it.
+static char *find_coco(const char *name, const char *folder)
+{
+    static const char mark[] = "COCO_";
+    const char *split = name + sizeof mark - 1;
+    if (strncmp(name, mark, sizeof mark - 1) != 0 || strchr(name, '/')) return NULL;
+    char *here = picture_source(name, folder);
+    char *below = xasprintf("%s/%.*s/%s", folder, (int)strcspn(split, "_"), split, name);
+    if (access(here, F_OK) == 0 || access(below, F_OK) < 0) {
+        free(below);
+        below = NULL;
+    }
+    free(here);
+    return below;
+}
+
 void set_add_picture(struct set_record *r, const char *path, const char *folder)
 {
+    char *coco = find_coco(path, folder);
     r->pictures = xreallocarray(r->pictures, r->picture_count + 1, sizeof *r->pictures);
-    r->pictures[r->picture_count++] = picture_source(path, folder);
+    r->pictures[r->picture_count++] = coco ? coco : picture_source(path, folder);
 }
 
 void set_add_item(struct set_record *r, const cJSON *item, const char *folder)

@@ -72,7 +72,8 @@ const char *set_text(const struct set_record *r, const char *key);
 const char *set_id(struct set_record *r);
 // Returns the text of a key of any JSON object, or `otherwise`.
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
-// Adds a picture: `path` relative to `folder` unless it is absolute.
+// Adds a picture: `path` relative to `folder` unless it is absolute; COCO_SPLIT_N.jpg may also be
+// in the folder SPLIT in it.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
 // Adds the picture that a JSON value names: a path, or an object (dialogue_picture). Adds none for
 // "".

@@ -46,16 +46,17 @@ enum { SET_WAYS = 6 };
 
 struct eval_set {
     const char *name, *title;
-    const char *files; // names of the downloaded files
-    const char *hub;   // split of a data set on the hub, or CONFIGURATION/SPLIT, that lmms-eval's
-                       // task reads; NULL: unknown
-    const char *kind;  // key of a record that groups the totals, or alternatives ("type split");
-                       // NULL: "category", "": none
-    const char *group; // key that joins questions (MME's pairs); NULL: none
-    const char *needs; // key that every record must have; NULL: "question", "": none
-    bool any;          // reads any file, with the user's columns
-    bool plain;        // includes questions without a picture
-    bool boxes;        // answers are boxes; references include the picture's size
+    const char *files;   // names of the downloaded files
+    const char *pattern; // of official files whose names do not contain the set's; NULL: none
+    const char *hub;     // split of a data set on the hub, or CONFIGURATION/SPLIT, that lmms-eval's
+                         // task reads; NULL: unknown
+    const char *kind;    // key of a record that groups the totals, or alternatives ("type split");
+                         // NULL: "category", "": none
+    const char *group;   // key that joins questions (MME's pairs); NULL: none
+    const char *needs;   // key that every record must have; NULL: "question", "": none
+    bool any;            // reads any file, with the user's columns
+    bool plain;          // includes questions without a picture
+    bool boxes;          // answers are boxes; references include the picture's size
     struct set_way ways[SET_WAYS + 1]; // the first is the default
 };
 

@@ -89,6 +89,7 @@ const struct eval_set eval_sets[] = {
       .title = "VQAv2: short answers, compared with those of ten annotators",
       .files = "v2_OpenEnded_mscoco_val2014_questions.json with v2_mscoco_val2014_annotations.json "
                "beside it, llava_vqav2_mscoco_test-dev2015.jsonl",
+      .pattern = "v2_OpenEnded_mscoco_*_questions.json",
       .ways = { { "llava", prompt_short, SHORT_WORDS, LLAVA_TOKENS, "vqa-official", NULL,
                   "llava/eval/model_vqa_loader.py; vqaEval.py of GT-Vision-Lab/VQA" },
                 { "lmms-eval", prompt_raw, SHORT_WORDS, 16, "vqa-lmms-eval", NULL,
@@ -108,6 +109,7 @@ const struct eval_set eval_sets[] = {
       .hub = "val",
       .title = "COCO captions: CIDEr",
       .files = "captions_val2017.json, dataset_coco.json (Karpathy's test split), COCO_VAL.tsv",
+      .pattern = "captions_*.json",
       .kind = "",
       .needs = "",
       .ways = { { "lmms-eval", prompt_caption_lmms_eval,
@@ -172,6 +174,7 @@ const struct eval_set eval_sets[] = {
       .title = "ScienceQA: multiple choice from school science",
       .files = "problems.json with pid_splits.json beside it, llava_test_CQM-A.json beside them, "
                "ScienceQA_TEST.tsv",
+      .pattern = "problems.json",
       .plain = true,
       .ways = { { "llava", prompt_letter, LETTER_WORDS, LLAVA_LONG, "scienceqa-llava", NULL,
                   "llava/eval/eval_science_qa.py" },
@@ -205,6 +208,7 @@ const struct eval_set eval_sets[] = {
       .hub = "test",
       .title = "ChartQA: questions about charts, relaxed accuracy",
       .files = "test-*.parquet, ChartQA_TEST.tsv, test_human.json",
+      .pattern = "test_human.json",
       .kind = "type split human_or_machine",
       .ways = { { "lmms-eval", prompt_raw, "question, \"Answer the question with a single word.\"",
                   16, "relaxed", NULL, "tasks/chartqa/utils.py",
@@ -237,6 +241,7 @@ const struct eval_set eval_sets[] = {
       .title = "OK-VQA: questions that need outside knowledge",
       .files = "val2014-*.parquet, OpenEnded_mscoco_val2014_questions.json with "
                "mscoco_val2014_annotations.json beside it",
+      .pattern = "OpenEnded_mscoco_*_questions.json",
       .ways = { { "lmms-eval", prompt_raw,
                   "question, \"When the provided information is insufficient, respond with "
                   "'Unanswerable'.\", \"Answer the question using a single word or phrase.\"",
@@ -306,6 +311,7 @@ const struct eval_set eval_sets[] = {
       .hub = "vision/test",
       .title = "MMMU-Pro, vision: the same questions, written into the picture",
       .files = "test-*.parquet of vision, MMMU_Pro_V.tsv",
+      .pattern = "MMMU_Pro_V*",
       .needs = "",
       .ways = { { "official", prompt_nothing,
                   "\"" PRO_LETTER " The last line of your response ...\"", PRO_TOKENS, "mmmu-pro",
@@ -385,6 +391,7 @@ const struct eval_set eval_sets[] = {
       .hub = "test",
       .title = "SEED-Bench-2-Plus: multiple choice about charts, maps and web pages",
       .files = "test-*.parquet, SEEDBench2_Plus.tsv",
+      .pattern = "SEEDBench2_Plus*",
       .kind = "question_image_type category",
       .ways = { { "lmms-eval", prompt_seed2_lmms_eval, LETTERED_WORDS, 16, "seed-lmms-eval", NULL,
                   "tasks/seedbench_2_plus/utils.py", .after = LETTER },
@@ -418,6 +425,7 @@ const struct eval_set eval_sets[] = {
       .hub = "valid",
       .title = "VLMs are blind: intersections, circles, grids and paths in drawings",
       .files = "valid-*.parquet, VLMBlind.tsv",
+      .pattern = "VLMBlind*",
       .kind = "task",
       .ways = { { "lmms-eval", prompt_ready,
                   "the file's prompt, \"Answer only in the required format.\"", 32,

@@ -48,6 +48,11 @@ costs() { jq -r 'select(.event=="table" and .name=="paper.forecast").rows[] | "\
 lines "/paper capa table1 --model $work/7b --sets $work/sets --out $work/dry --dry"
 same "13 rows of two sets" "$(costs)" "scores 26"
 check_has "the memory is forecast" 'select(.event=="notice").text' "at most 14.1 GB of memory"
+check_has "the table's other sets" 'select(.event=="notice").text' \
+    "lacks sets of this table: vqav2, mmbench, textvqa, seed, mmmu"
+echo "set vqav2: $work/sets/own.json" >"$work/my.sets"
+lines "/paper capa table1 --model $work/7b --sets $work/my.sets --out $work/dry18 --dry"
+same "sets that a file names" "$(costs)" "scores 13"
 lines "/paper capa table2 --model $work/7b --sets $work/sets --data $work/sets/own.json --out $work/dry5 --dry"
 same "rows that need the calibration count too" "$(costs)" "calibrate 500 scores 12"
 lines "/paper capa figure3 --demo --model $work/tiny --sets $work/sets --data x --limit 2 --steps 3 --out $work/dry6 --dry"

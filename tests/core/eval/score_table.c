@@ -254,9 +254,76 @@ static void plans_are_multiplied(void **state)
     scratch_remove(folder);
 }
 
+// The sets of official files, also of those whose names contain another set's name or none.
+static void official_files_name_their_sets(void **state)
+{
+    static const char tsv[] = "index\tquestion\tanswer\n", json[] = "{\"questions\": []}";
+    static const char *const files[][3] = {
+        { "v2_OpenEnded_mscoco_val2014_questions.json", json, "vqav2" },
+        { "v2_mscoco_val2014_annotations.json", json, NULL },
+        { "OpenEnded_mscoco_val2014_questions.json", json, "okvqa" },
+        { "mscoco_val2014_annotations.json", json, NULL },
+        { "captions_val2017.json", json, "coco" },
+        { "dataset_coco.json", json, "coco" },
+        { "problems.json", json, "scienceqa" },
+        { "coco_pope_random.json", json, "pope" },
+        { "RefCOCO.tsv", tsv, "refcoco" },
+        { "SEEDBench_IMG.tsv", tsv, "seed" },
+        { "SEEDBench2_Plus.tsv", tsv, "seed2-plus" },
+        { "MMMU_DEV_VAL.tsv", tsv, "mmmu" },
+        { "MMMU_Pro_10c.tsv", tsv, "mmmu-pro" },
+        { "MMMU_Pro_V.tsv", tsv, "mmmu-pro-vision" },
+        { "MME-RealWorld-CN.tsv", tsv, "mme-realworld-cn" },
+        { "VLMBlind.tsv", tsv, "vlms-are-blind" },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct err err = { 0 };
+        struct score_plan p;
+        char *folder = scratch_new();
+        scratch_write(folder, files[i][0], files[i][1], strlen(files[i][1]));
+        const int status = score_plan_of_sets(&p, folder, NULL, 0, &err);
+        assert_int_equal(status, files[i][2] ? 0 : -1);
+        if (files[i][2]) assert_string_equal(p.sets[0].name, files[i][2]);
+        if (files[i][2]) score_plan_release(&p);
+        scratch_remove(folder);
+    }
+}
+
+static void a_file_names_sets(void **state)
+{
+    struct err err = { 0 };
+    struct score_plan p;
+    char *folder = scratch_new(), *path = xasprintf("%s/my.sets", folder);
+    scratch_text(folder, "my.sets",
+                 "# two\nset one: a.json\n\n  set two: b.tsv --set pope --limit 3\n");
+    char *text = xasprintf("sets %s\nrow a: off\nset three: c.json\n", path);
+    p = read_plan(folder, text, &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(p.set_count, 3);
+    assert_string_equal(p.sets[1].name, "two");
+    assert_int_equal(p.sets[1].options.limit, 3);
+    assert_int_equal(p.sets[2].options.limit, 7);
+    score_plan_release(&p);
+    static const char *const wrong[][2] = {
+        { "set one: a.json\nrow a: off\n", "my.sets:2: a file of sets has only lines 'set NAME" },
+        { "set a.json\n", "my.sets:1: write 'set NAME: ...'" },
+        { "# none\n", "my.sets' has no line 'set NAME: DATA [OPTIONS]'" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        scratch_text(folder, "my.sets", wrong[i][0]);
+        assert_int_equal(score_plan_of_sets(&p, path, NULL, 0, &err), -1);
+        assert_non_null(strstr(err.text, wrong[i][1]));
+    }
+    free(text);
+    free(path);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(official_files_name_their_sets),
+        cmocka_unit_test(a_file_names_sets),
         cmocka_unit_test(numbers_are_those_of_papers),
         cmocka_unit_test(repetitions_are_averaged),
         cmocka_unit_test(pairs_are_of_the_same_samples),

@@ -41,7 +41,8 @@ def dump(name, value):
 
 
 for i, p in enumerate(pictures):
-    for name in (f"img/{i}.png", f"img/COCO_val2014_{i:012d}.jpg", f"img/t{i}.jpg", f"img/{i + 7}/image.png"):
+    coco = f"img/{'val2014/' * (i == 1)}COCO_val2014_{i:012d}.jpg"  # one in a folder named like the split
+    for name in (f"img/{i}.png", coco, f"img/t{i}.jpg", f"img/{i + 7}/image.png"):
         shutil.copy(p, path(name))
 
 # POPE: label files (JSON lines), LLaVA's questions without labels, VLMEvalKit's table.
