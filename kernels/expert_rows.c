@@ -2,14 +2,14 @@
 // computes an expert's FFN for a piece of rows.
 //
 //   threads take pieces:  x = its rows [n,D];  gate, up = x Wg^T, x Wu^T [n,m]
-//                         each = (silu(gate) * up) Wd^T [n,D]
+//                         each = (act(gate) * up) Wd^T [n,D], act = silu or gelu
 //   then rows of y:       y[i] += weight * each, over the experts of row i in ascending order
 //
 // A piece's rows stay in the thread's L2 cache from the first product to the last, and threads
 // never wait for each other in between. If gated_rows_fit accepts a piece (AMX, bf16), it is one
 // call (kernels/gated_rows.c), rows are rounded to bf16 once for all experts, and stores to `each`
-// may bypass the caches. Results are bit-identical to the ops gather_rows, matmul, swiglu, matmul
-// and add_weighted_rows, expert by expert.
+// may bypass the caches. Results are bit-identical to the ops gather_rows, matmul, swiglu or geglu,
+// matmul and add_weighted_rows, expert by expert.
 #include "kernels/expert_rows.h"
 
 #include <omp.h>
@@ -35,7 +35,7 @@ static int run_ops(const struct expert_rows *p, const struct expert_piece *e, fl
     if (KERNEL(gather_rows)(&x, p->x, &index) < 0 ||
         KERNEL(matmul)(&gate, &x, w->gate, NULL, (enum matmul_mode)p->mode) < 0 ||
         KERNEL(matmul)(&up, &x, w->up, NULL, (enum matmul_mode)p->mode) < 0 ||
-        KERNEL(swiglu)(&gate, &gate, &up) < 0)
+        (p->gelu ? KERNEL(geglu) : KERNEL(swiglu))(&gate, &gate, &up) < 0)
         return -1;
     return KERNEL(matmul)(&y, &gate, w->down, NULL, (enum matmul_mode)p->mode);
 }
@@ -53,6 +53,7 @@ static struct gated_rows whole_piece(const struct expert_rows *p, const struct e
                                 .y = p->each + e->first * tensor_row(p->x),
                                 .rows = e->count,
                                 .past_caches = true,
+                                .gelu = p->gelu,
                                 .mode = p->mode };
 }
 

@@ -29,6 +29,7 @@ struct expert_rows {
     float *each;    // [N*K,D] scratch
     void *narrow;   // [N,D] of bf16, scratch
     float *scratch; // [threads, EXPERT_ROWS * (D + 2m)]
+    bool gelu;      // the experts' activation is that of the op geglu, else of swiglu
     int mode;       // enum matmul_mode
 };
 

@@ -2,7 +2,7 @@
 //
 //   1. rows are normed and packed, 16 at a time
 //   2. 16 rows of gate's weights and 16 of up's are multiplied by two tiles of x; their sums become
-//      silu(gate) * up, packed for `down`, while the next tiles are multiplied
+//      act(gate) * up, packed for `down`, while the next tiles are multiplied
 //   3. the product with `down` is stored in y, or added to it
 //
 // So the results of gate and up, the widest in a layer, are f32 only while they are in the caches,
@@ -11,6 +11,7 @@
 // tiles, one above the other, form a step of a packed tile.
 #include "kernels/gated_rows.h"
 
+#include "kernels/gelu.h"
 #include "kernels/matmul_amx.h"
 #include "kernels/matmul_amx_direct.h"
 #include "kernels/matmul_few.h"
@@ -77,7 +78,7 @@ static vf biased(const float *sums, const struct fused_linear *l, int64_t row)
 static vf activation(const struct gated_rows *p, const float *gate, const float *up, int64_t number)
 {
     const vf a = biased(gate, &p->gate, number);
-    return a * vf_sigmoid(a) * biased(up, &p->up, number);
+    return (p->gelu ? gelu_tanh(a) : a * vf_sigmoid(a)) * biased(up, &p->up, number);
 }
 
 // A share: two inner columns for the rows of a tile.

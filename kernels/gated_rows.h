@@ -1,10 +1,10 @@
 // kernels/gated_rows.h -- the gated FFN of many rows as one kernel, with AMX:
 //
-//   y (+)= down(silu(gate(x)) * up(x)),  x = rows, or rmsnorm(rows)
+//   y (+)= down(act(gate(x)) * up(x)),  x = rows, or rmsnorm(rows);  act = silu or gelu
 //
 //   if (KERNEL(gated_rows_fit)(&p)) status = KERNEL(gated_rows)(&p);
 //
-// The bits equal those of the ops rmsnorm, matmul (in bf16), swiglu, matmul and add.
+// The bits equal those of the ops rmsnorm, matmul (in bf16), swiglu or geglu, matmul and add.
 #ifndef KERNELS_GATED_ROWS_H
 #define KERNELS_GATED_ROWS_H
 
@@ -24,7 +24,8 @@ struct gated_rows {
     bool add; // adds to y
     // y is not needed soon: stores bypass the caches if they fill whole cache lines.
     bool past_caches;
-    int mode; // enum matmul_mode
+    bool gelu; // act is that of the op geglu
+    int mode;  // enum matmul_mode
 };
 
 // True if the kernel supports this call; else use the ops.

@@ -1,6 +1,6 @@
 // kernels/gelu.c -- GELU (Hendrycks and Gimpel 2016) in the three forms that models use, and GEGLU
 // (Shazeer 2020), the inner activation of Gemma's FFN.
-#include "kernels/vec.h"
+#include "kernels/gelu.h"
 
 enum { PIECE = 4096 }; // elements that a thread computes at a time
 
@@ -26,8 +26,7 @@ VEC_INLINE vf gelu_vec(vf x, enum gelu_form form)
 {
     if (form == GELU_QUICK) return x * vf_sigmoid(x * vf_set(1.702f));
     if (form == GELU_ERF) return x * normal_below(x);
-    // 0.5 (1 + tanh u) = sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
-    return x * vf_sigmoid(vf_set(1.5957691216f) * (x + vf_set(0.044715f) * x * x * x));
+    return gelu_tanh(x);
 }
 
 VEC_INLINE void gelu_piece(float *y, const float *x, int64_t n, enum gelu_form form)
@@ -108,7 +107,7 @@ int KERNEL(geglu)(struct tensor *y, const struct tensor *gate, const struct tens
 #pragma omp parallel for schedule(static) if (vec_worth_threads(4 * n))
     for (int64_t i = 0; i < n; i += VEC) {
         const int64_t some = n - i < VEC ? n - i : VEC;
-        const vf a = gelu_vec(vf_load_part_n(g + i, some), GELU_TANH);
+        const vf a = gelu_tanh(vf_load_part_n(g + i, some));
         vf_store_part_n(to + i, a * vf_load_part_n(u + i, some), some);
     }
     return 0;

@@ -392,7 +392,7 @@ static bool add_at_once(struct graph *g, const struct decoder_config *config,
                         struct tensor *weights, const struct routes *r)
 {
     const struct experts_config *c = &config->experts;
-    if (!g->backend->expert_rows || g->tape || config->gelu) return false;
+    if (!g->backend->expert_rows || g->tape) return false;
     for (int64_t e = 0; e < c->count; e++)
         if (!fused_is_plain(w + 3 * e, 3)) return false;
     int64_t pieces;
@@ -408,6 +408,7 @@ static bool add_at_once(struct graph *g, const struct decoder_config *config,
                                      .entries = entries,
                                      .piece = piece,
                                      .pieces = pieces,
+                                     .gelu = config->gelu,
                                      .mode = (int)g->matmul });
     free(entries);
     free(piece);

@@ -16,6 +16,7 @@ struct mixture {
     int32_t *rows, *slots, *entries, first[EXPERTS + 1];
     struct expert_piece piece[64];
     int64_t pieces;
+    bool gelu;
 };
 
 // Row i chooses K consecutive experts from a varying start; the first experts get most rows.
@@ -111,6 +112,7 @@ static struct tensor at_once(const struct backend *b, struct mixture *x, int mod
                                                            .each = each,
                                                            .narrow = narrow,
                                                            .scratch = scratch,
+                                                           .gelu = x->gelu,
                                                            .mode = mode }),
                      0);
     assert_int_equal(b->threads(), threads); // the call restores the number of threads
@@ -139,7 +141,7 @@ static void add_expert(const struct backend *b, struct mixture *x, struct tensor
     assert_int_equal(b->gather_rows(&weight, &x->weights, &slots), 0);
     assert_int_equal(b->matmul(&gate, &some, x->expert[e].gate, NULL, mode), 0);
     assert_int_equal(b->matmul(&up, &some, x->expert[e].up, NULL, mode), 0);
-    assert_int_equal(b->swiglu(&gate, &gate, &up), 0);
+    assert_int_equal((x->gelu ? b->geglu : b->swiglu)(&gate, &gate, &up), 0);
     assert_int_equal(b->matmul(&some, &gate, x->expert[e].down, NULL, mode), 0);
     assert_int_equal(b->add_weighted_rows(y, &some, &rows, &weight), 0);
     free(some.data);
@@ -159,8 +161,10 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 static void test_same_bits(void **state)
 {
     (void)state;
-    for (int s = 0; s < SHAPES; s++) {
-        struct mixture *x = mixture_new(shapes[s][0], shapes[s][1], shapes[s][2], shapes[s][3]);
+    for (int s = 0; s <= SHAPES; s++) { // the last shape twice: the second time with gelu
+        const int64_t *n = shapes[s < SHAPES ? s : SHAPES - 1];
+        struct mixture *x = mixture_new(n[0], n[1], n[2], n[3]);
+        x->gelu = s == SHAPES;
         FOR_EACH_ISA(b)
         for (int mode = MATMUL_F32; mode <= MATMUL_BF16; mode++) {
             struct tensor want = copy_of(&x->y);
@@ -195,7 +199,8 @@ static void plain_expert(const struct mixture *x, int64_t i, int e, double by, d
             gate += number(&x->x, i, k) * number(&x->wide[3 * e], j, k);
             up += number(&x->x, i, k) * number(&x->wide[3 * e + 1], j, k);
         }
-        inner[j] = gate / (1 + exp(-gate)) * up;
+        const double cubic = sqrt(2 / M_PI) * (gate + 0.044715 * gate * gate * gate);
+        inner[j] = (x->gelu ? gate * (1 + tanh(cubic)) / 2 : gate / (1 + exp(-gate))) * up;
     }
     for (int64_t k = 0; k < x->D; k++)
         for (int64_t j = 0; j < x->m; j++)
@@ -203,11 +208,11 @@ static void plain_expert(const struct mixture *x, int64_t i, int e, double by, d
     free(inner);
 }
 
-static void test_sums(void **state)
+static void check_sums(bool gelu)
 {
-    (void)state;
     struct mixture *x = mixture_new(33, 2, 64, 48);
     double *want = doubles(x->N * x->D);
+    x->gelu = gelu;
     for (int64_t i = 0; i < x->N; i++) {
         for (int64_t k = 0; k < x->D; k++) want[i * x->D + k] = number(&x->y, i, k);
         for (int64_t k = 0; k < x->K; k++)
@@ -222,6 +227,13 @@ static void test_sums(void **state)
     }
     free(want);
     mixture_free(x);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    check_sums(false);
+    check_sums(true);
 }
 
 int main(void)
