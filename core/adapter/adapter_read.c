@@ -348,28 +348,69 @@ static int check_lora_shape(const struct safetensor *t, const struct weight *w, 
     return refuse_shape(t, 2, want, w->name, err);
 }
 
-// Adds the LoRA of one matrix of an expert: a [r,in], b [rows of W, r].
-static int add_of_expert(struct reading *r, const struct adapter_stack *s, const struct weight *w,
-                         float scale, float *a, float *b)
+// A matrix of the experts in a stack: its ranks first..first+rank, and its rows.
+struct stack_matrix {
+    const char *name;
+    int64_t first, rank, row, rows;
+};
+
+// Lists the matrices of the experts in a stack; returns their number.
+static int stack_matrices(const struct adapter_stack *s, struct stack_matrix list[2])
+{
+    const int64_t r = s->rank, half = s->out / 2, split = adapter_stack_split(s);
+    const int64_t border = split < 0 ? r : split, up = split < 0 ? 0 : split;
+    int count = 0;
+    if (s->down) {
+        list[0] = (struct stack_matrix){ "down_proj", 0, r, 0, s->out };
+        return 1;
+    }
+    if (border > 0) list[count++] = (struct stack_matrix){ "gate_proj", 0, border, 0, half };
+    if (up < r) list[count++] = (struct stack_matrix){ "up_proj", up, r - up, half, half };
+    return count;
+}
+
+static bool all_zero(const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (x[i] != 0) return false;
+    return true;
+}
+
+// Adds the LoRA of a matrix of an expert, unless A and B are zero, as they are for an expert
+// without LoRA. a [r,in], b [out,r]: those of the expert in the stack.
+static int add_of_expert(struct reading *r, const struct adapter_stack *s,
+                         const struct stack_matrix *m, const struct weight *w, float scale,
+                         float *a, const float *b)
 {
     struct safetensor t = { .name = w->name, .type = "F32", .dtype = DTYPE_F32, .rank = 2 };
-    struct adapter_entry *e = add_entry(r->adapter, ADAPTER_LORA, w->name);
-    e->weight = w;
-    e->scale = scale;
-    e->lora.stabilised = r->config->rank_stabilised;
-    t.shape[0] = s->rank, t.shape[1] = s->in, t.data = a;
-    t.bytes = (uint64_t)(s->rank * s->in) * sizeof *a;
-    if (take_beside(r, w, take_floats, &t, &e->lora.a) < 0) return -1;
-    t.shape[0] = w->tensor->shape[0], t.shape[1] = s->rank, t.data = b;
-    t.bytes = (uint64_t)(t.shape[0] * s->rank) * sizeof *b;
-    return take_beside(r, w, take_floats, &t, &e->lora.b);
+    float *own = xreallocarray(NULL, (size_t)(m->rows * m->rank), sizeof *own);
+    int status = 0;
+    for (int64_t i = 0; i < m->rows; i++)
+        memcpy(own + i * m->rank, b + (m->row + i) * s->rank + m->first,
+               (size_t)m->rank * sizeof *own);
+    a += m->first * s->in;
+    if (!all_zero(a, m->rank * s->in) || !all_zero(own, m->rows * m->rank)) {
+        struct adapter_entry *e = add_entry(r->adapter, ADAPTER_LORA, w->name);
+        e->weight = w;
+        e->scale = scale;
+        e->lora.stabilised = r->config->rank_stabilised;
+        t.shape[0] = m->rank, t.shape[1] = s->in, t.data = a;
+        t.bytes = (uint64_t)(m->rank * s->in) * sizeof *a;
+        status = take_beside(r, w, take_floats, &t, &e->lora.a);
+        t.shape[0] = m->rows, t.shape[1] = m->rank, t.data = own;
+        t.bytes = (uint64_t)(m->rows * m->rank) * sizeof *own;
+        if (status == 0) status = take_beside(r, w, take_floats, &t, &e->lora.b);
+    }
+    free(own);
+    return status;
 }
 
 // Adds the LoRA of all experts of a layer. `experts`: "model.layers.3.mlp.experts".
 static int add_stack(struct reading *r, const struct adapter_stack *s, const char *experts)
 {
-    static const char *const names[] = { "gate_proj", "up_proj", "down_proj" };
-    const char *stack = s->down ? "down_proj" : "gate_up_proj";
+    struct stack_matrix matrix[2];
+    const int count = stack_matrices(s, matrix);
+    const char *stack = adapter_stack_names[s->down];
     char *parameter = xasprintf("%s.%s", experts, stack);
     const struct weight *w = NULL;
     float scale = 0, *a = xreallocarray(NULL, (size_t)(s->rank * s->in), sizeof *a);
@@ -382,15 +423,15 @@ static int add_stack(struct reading *r, const struct adapter_stack *s, const cha
                          stack);
     for (int64_t e = 0; e < s->experts && status == 0; e++) {
         adapter_stack_expert(s, e, a, b);
-        for (int i = s->down ? 2 : 0; i <= (s->down ? 2 : 1) && status == 0; i++) {
-            char *name = xasprintf("%s.%lld.%s.weight", experts, (long long)e, names[i]);
+        for (int i = 0; i < count && status == 0; i++) {
+            char *name = xasprintf("%s.%lld.%s.weight", experts, (long long)e, matrix[i].name);
             w = weights_find_after(&r->model->weights, w, name);
             if (!w || !w->linear)
                 status = err_set(r->err, "this model has no '%.200s'", name);
             else if (find_entry(r->adapter, ADAPTER_LORA, w))
                 status = err_set(r->err, "'%.200s' has LoRA twice, under two spellings", name);
-            else // the rows of the gate come before those of up_proj
-                status = add_of_expert(r, s, w, scale, a, b + (i == 1 ? s->out / 2 * s->rank : 0));
+            else
+                status = add_of_expert(r, s, &matrix[i], w, scale, a, b);
             free(name);
         }
     }
@@ -437,6 +478,18 @@ static int read_stack(struct reading *r, const struct safetensor *t, const char 
     return status;
 }
 
+// Reads the scale of a module's LoRA. Patterns of ranks match the name of its weight if
+// target_parameters selects that, else the module's name.
+static int read_scale(const struct reading *r, const char *module, int64_t rank, float *scale)
+{
+    char *weight = xasprintf("%s.weight", module);
+    const bool parameter = adapter_config_has_parameter(r->config, weight);
+    const int status =
+        adapter_config_scale(r->config, parameter ? weight : module, rank, scale, r->err);
+    free(weight);
+    return status;
+}
+
 static int read_lora(struct reading *r, const struct safetensor *t, const struct key *k)
 {
     bool is_a = !strcmp(k->mark, "lora_A");
@@ -467,8 +520,7 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
     e->lora.stabilised = r->config->rank_stabilised;
     struct tensor *to = is_a ? &e->lora.a : &e->lora.b;
     if (to->data) return err_set(r->err, "it appears twice, under two spellings");
-    if (is_a && adapter_config_scale(r->config, k->module, t->shape[0], &e->scale, r->err) < 0)
-        return -1;
+    if (is_a && read_scale(r, k->module, t->shape[0], &e->scale) < 0) return -1;
     return take_ordered(r, w, take_floats, t, is_a ? SIDE_COLUMNS : SIDE_ROWS, to);
 }
 

@@ -7,10 +7,27 @@
 #include "core/adapter/adapter_stack.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/dtype.h"
 #include "core/base/mem.h"
 #include "core/files/safetensors.h"
+
+const char *const adapter_stack_names[2] = { "gate_up_proj", "down_proj" };
+
+bool adapter_expert_parse(struct adapter_expert *e, const char *module)
+{
+    static const char level[] = ".experts.";
+    static const char *const names[] = { ".gate_proj", ".up_proj", ".down_proj", NULL };
+    const char *at = strstr(module, level);
+    char *end;
+    if (!at) return false;
+    *e = (struct adapter_expert){ .experts = (size_t)(at - module) + sizeof level - 2 };
+    e->number = strtoll(at + sizeof level - 1, &end, 10);
+    for (int i = 0; names[i]; i++, e->matrix++)
+        if (!strcmp(end, names[i])) return e->number >= 0;
+    return false;
+}
 
 static float *floats_of(const struct safetensor *t)
 {
@@ -83,4 +100,36 @@ void adapter_stack_expert(const struct adapter_stack *s, int64_t expert, float *
             else
                 b[i * r + k] = column[i * r * E];
     }
+}
+
+int64_t adapter_stack_split(const struct adapter_stack *s)
+{
+    const int64_t r = s->rank, E = s->experts, half = s->out / 2;
+    int64_t gate_end = 0, up_begin = r; // columns that gate_proj, and up_proj, use
+    if (s->down || s->swapped) return -1;
+    for (int64_t i = 0; i < s->out * r; i++) {
+        const int64_t row = i / r, k = i % r;
+        bool used = false;
+        for (int64_t e = 0; e < E && !used; e++) used = s->b[i * E + e] != 0;
+        if (used && row < half && k >= gate_end) gate_end = k + 1;
+        if (used && row >= half && k < up_begin) up_begin = k;
+    }
+    if (gate_end > up_begin) return -1;
+    // Equal ranks are the usual case; zeros in B do not tell where the border lies.
+    return gate_end <= r / 2 && r / 2 <= up_begin ? r / 2 : gate_end;
+}
+
+void adapter_stack_put_a(const struct adapter_stack *s, int64_t expert,
+                         const struct adapter_stack_part *p, const float *a)
+{
+    memcpy(s->a + (expert * s->rank + p->first) * s->in, a, (size_t)(p->rank * s->in) * sizeof *a);
+}
+
+void adapter_stack_put_b(const struct adapter_stack *s, int64_t expert,
+                         const struct adapter_stack_part *p, const float *b)
+{
+    for (int64_t i = 0; i < p->rows; i++)
+        for (int64_t k = 0; k < p->rank; k++)
+            s->b[((p->row + i) * s->rank + p->first + k) * s->experts + expert] =
+                p->factor * b[i * p->rank + k];
 }

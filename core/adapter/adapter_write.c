@@ -1,12 +1,14 @@
 // core/adapter/adapter_write.c -- writes trained changes into a folder that PEFT loads.
 //
 //   with LoRA      LORA: lora_A, lora_B; every other trained module in modules_to_save
+//   of experts     the LoRA of all experts of a layer in two tensors (core/adapter/adapter_stack.h)
 //   without        LN_TUNING: norms as targets, every other trained module in modules_to_save
 //   beyond PEFT    tensors of methods in extra.safetensors
 //
 // PEFT saves and loads modules, not tensors: vlmsh writes all tensors of a module in
 // modules_to_save, including untrained ones and a router's bias. Names are those of current
 // transformers. A tied embedding is also written as the head, because PEFT would keep the old head.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapter_entry.h"
+#include "core/adapter/adapter_stack.h"
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/mem.h"
@@ -30,15 +33,29 @@ struct slot {
     const struct tensor *value; // the trained tensor, else the model's
     const struct lora *lora;
     bool trained, target, saved; // target, saved: in target_modules, modules_to_save
+    bool parameter;              // in target_parameters instead of target_modules
+    bool stacked;                // its LoRA is part of a stack's
+};
+
+// The LoRA of the experts of a layer that PEFT keeps in one parameter.
+struct stack {
+    char *module;                  // "model.language_model.layers.3.mlp.experts"
+    struct adapter_stack of;       // its sizes
+    bool both;                     // the layer has LoRA on both parameters
+    const struct lora *(*lora)[2]; // [E]: of gate_proj and up_proj, or of down_proj; NULL: none
+    int64_t rank[2];               // largest rank of each
+    int64_t shape[2][2];           // of A and B in the file
+    float scale;                   // the scale of largest size; B of the others is adjusted
 };
 
 struct output {
     char *key;
     const struct tensor *tensor;
     int rank;
-    const int64_t *shape; // shape in the file
-    enum dtype type;      // type in the file
-    const char *weight;   // the weight whose rows and columns it has; NULL: others
+    const int64_t *shape;      // shape in the file
+    enum dtype type;           // type in the file
+    const char *weight;        // the weight whose rows and columns it has; NULL: others
+    const struct stack *stack; // the experts whose A or B it is, without `tensor`; or NULL
 };
 
 struct writing {
@@ -46,8 +63,10 @@ struct writing {
     struct slot *slots; // [count] in the order of model->weights
     size_t count;
     const struct lora *lora; // the first LoRA delta, or NULL
-    bool peft;               // PEFT's files are needed
-    enum dtype type;         // type of the tensors in the file
+    struct stack *stacks;
+    size_t stack_count, stack_capacity;
+    bool peft;       // PEFT's files are needed
+    enum dtype type; // type of the tensors in the file
     struct output *outputs;
     size_t output_count, output_capacity;
 };
@@ -126,6 +145,94 @@ static const char *head_name(const struct writing *w)
     return decoder_name(w->model->decoder.config.kind, "lm_head");
 }
 
+// --- experts -------------------------------------------------------------------------------------
+
+// Returns the stack of these experts; adds it if it is new. The experts of a layer follow each
+// other, so it is one of the last two.
+static struct stack *find_stack(struct writing *w, const char *module, size_t length, bool down)
+{
+    const int64_t count = w->model->decoder.config.experts.count;
+    bool both = false;
+    for (size_t i = w->stack_count; i-- > 0 && i + 2 >= w->stack_count;) {
+        struct stack *s = &w->stacks[i];
+        if (strlen(s->module) != length || strncmp(s->module, module, length) != 0) continue;
+        if (s->of.down == down) return s;
+        s->both = both = true;
+    }
+    w->stacks = xgrow(w->stacks, &w->stack_capacity, w->stack_count, sizeof *w->stacks);
+    struct stack *s = &w->stacks[w->stack_count++];
+    *s = (struct stack){ .module = xstrndup(module, length),
+                         .of = { .experts = count, .down = down },
+                         .both = both,
+                         .lora = xcalloc((size_t)count, sizeof *s->lora) };
+    return s;
+}
+
+// PEFT 0.21 with transformers 5 takes every target module that ends in one of these names for one
+// of the experts, even in another part of the model.
+static bool is_taken_for_expert(const char *module)
+{
+    static const char *const names[] = { "gate_proj", "up_proj", "down_proj", "gate", NULL };
+    return text_listed(names, name_last_level(module));
+}
+
+// Chooses the LoRA that PEFT applies to parameters instead of modules.
+static void choose_parameters(struct writing *w)
+{
+    const int64_t count = w->model->decoder.config.experts.count;
+    if (!count || w->model->family->experts_apart) return;
+    for (size_t i = 0; i < w->count; i++) {
+        struct slot *s = &w->slots[i];
+        struct adapter_expert e;
+        if (!s->lora) continue;
+        s->parameter = is_taken_for_expert(s->module);
+        if (!adapter_expert_parse(&e, s->module) || e.number >= count) continue;
+        struct stack *to = find_stack(w, s->module, e.experts, e.matrix == EXPERT_DOWN);
+        const int k = e.matrix == EXPERT_UP;
+        s->stacked = true;
+        to->lora[e.number][k] = s->lora;
+        to->of.in = s->lora->a.shape[1];
+        to->of.out = s->lora->b.shape[0] * (to->of.down ? 1 : 2);
+        if (s->lora->a.shape[0] > to->rank[k]) to->rank[k] = s->lora->a.shape[0];
+        if (fabsf(s->lora->scale) > fabsf(to->scale)) to->scale = s->lora->scale;
+    }
+    for (size_t i = 0; i < w->stack_count; i++) {
+        struct stack *s = &w->stacks[i];
+        s->of.rank = s->rank[0] + s->rank[1];
+        s->shape[0][0] = s->shape[1][1] = count * s->of.rank;
+        s->shape[0][1] = s->of.in;
+        s->shape[1][0] = s->of.out;
+    }
+}
+
+static char *stack_name(const struct stack *s)
+{
+    return xasprintf("%s.%s", s->module, adapter_stack_names[s->of.down]);
+}
+
+// Returns A or B of a stack in f32; the caller frees it.
+static float *stack_floats(const struct backend *backend, const struct stack *s, bool is_a)
+{
+    struct adapter_stack to = s->of;
+    const int64_t *shape = s->shape[is_a ? 0 : 1];
+    to.a = to.b = xcalloc((size_t)shape[0], (size_t)shape[1] * sizeof *to.a);
+    for (int64_t i = 0; i < 2 * to.experts; i++) {
+        const int64_t e = i / 2, k = i % 2;
+        const struct lora *l = s->lora[e][k];
+        if (!l) continue;
+        float *part = adapter_vector(backend, is_a ? &l->a : &l->b);
+        const struct adapter_stack_part p = { .first = k ? s->rank[0] : 0,
+                                              .rank = l->a.shape[0],
+                                              .row = k ? to.out / 2 : 0,
+                                              .rows = l->b.shape[0],
+                                              .factor =
+                                                  l->scale == s->scale ? 1 : l->scale / s->scale };
+        (is_a ? adapter_stack_put_a : adapter_stack_put_b)(&to, e, &p, part);
+        free(part);
+    }
+    return to.a;
+}
+
 // --- adapter_config.json -------------------------------------------------------------------------
 
 // Returns the length of the longest common prefix, in whole levels with their dots, of all module
@@ -144,6 +251,12 @@ static size_t common_prefix(const struct writing *w, enum model_part_kind part)
     return n;
 }
 
+// True if the module is in target_modules.
+static bool is_target(const struct slot *s)
+{
+    return s->target && !s->parameter;
+}
+
 // Collects the last levels of the targets' names; returns false if a module that is not a target
 // shares one.
 static bool target_leaves(const struct writing *w, enum model_part_kind part, struct names *leaves,
@@ -151,14 +264,14 @@ static bool target_leaves(const struct writing *w, enum model_part_kind part, st
 {
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
-        if (s->weight->part != part || !s->target) continue;
+        if (s->weight->part != part || !is_target(s)) continue;
         names_add(leaves, name_last_level(s->module), NULL);
         *module = s->module;
     }
     // Skips biases: the slot of a bias may not be a target although its module is one.
     for (size_t i = 0; i < w->count; i++) {
         const struct slot *s = &w->slots[i];
-        if (s->weight->part != part || s->target ||
+        if (s->weight->part != part || is_target(s) ||
             !strcmp(name_last_level(s->weight->name), "bias"))
             continue;
         for (size_t k = 0; k < leaves->count; k++)
@@ -196,13 +309,29 @@ static cJSON *target_modules(const struct writing *w)
     cJSON *json = expression ? cJSON_CreateString(expression) : cJSON_CreateArray();
     struct names seen = { 0 };
     for (size_t i = 0; !expression && i < w->count; i++) {
-        bool known = !w->slots[i].target;
+        bool known = !is_target(&w->slots[i]);
         if (!known) names_add(&seen, w->slots[i].module, &known);
         if (!known) cJSON_AddItemToArray(json, cJSON_CreateString(w->slots[i].module));
     }
     names_release(&seen);
     free(expression);
     return json;
+}
+
+// Lists the weights whose LoRA PEFT must apply to parameters; NULL: none.
+static cJSON *target_parameters(const struct writing *w)
+{
+    cJSON *json = cJSON_CreateArray();
+    for (size_t i = 0; i < w->count + w->stack_count; i++) {
+        const struct slot *s = i < w->count ? &w->slots[i] : NULL;
+        if (s && (!s->parameter || s->stacked)) continue;
+        char *name = s ? xasprintf("%s.weight", s->module) : stack_name(&w->stacks[i - w->count]);
+        cJSON_AddItemToArray(json, cJSON_CreateString(name));
+        free(name);
+    }
+    if (cJSON_GetArraySize(json)) return json;
+    cJSON_Delete(json);
+    return NULL;
 }
 
 // Lists the modules with a trained tensor, except those inside another listed module.
@@ -227,11 +356,10 @@ static cJSON *modules_to_save(const struct writing *w)
 }
 
 // Returns alpha, rounded to the precision of the f32 scale.
-static double alpha_of(const struct lora *lora, bool stabilised)
+static double alpha_of(float scale, int64_t rank, bool stabilised)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.7g",
-             lora_alpha((double)lora->scale, lora->a.shape[0], stabilised));
+    snprintf(text, sizeof text, "%.7g", lora_alpha((double)scale, rank, stabilised));
     return strtod(text, NULL);
 }
 
@@ -239,20 +367,25 @@ static double alpha_of(const struct lora *lora, bool stabilised)
 static void add_lora_config(cJSON *json, const struct writing *w)
 {
     const struct lora *first = w->lora;
+    const int64_t r = first->a.shape[0];
+    const double usual = alpha_of(first->scale, r, first->stabilised);
     cJSON *ranks = cJSON_CreateObject(), *alphas = cJSON_CreateObject();
     bool bias = false;
-    for (size_t i = 0; i < w->count; i++) {
-        const struct slot *s = &w->slots[i];
-        bias |= s->trained && !s->saved && !s->target;
-        if (!s->lora) continue;
-        if (s->lora->a.shape[0] != first->a.shape[0])
-            cJSON_AddNumberToObject(ranks, s->module, (double)s->lora->a.shape[0]);
-        const double alpha = alpha_of(s->lora, first->stabilised);
-        if (alpha != alpha_of(first, first->stabilised))
-            cJSON_AddNumberToObject(alphas, s->module, alpha);
+    for (size_t i = 0; i < w->count + w->stack_count; i++) {
+        const struct slot *s = i < w->count ? &w->slots[i] : NULL;
+        const struct stack *stack = s ? NULL : &w->stacks[i - w->count];
+        if (s) bias |= s->trained && !s->saved && !s->target;
+        if (s && (!s->lora || s->stacked)) continue;
+        const int64_t rank = s ? s->lora->a.shape[0] : stack->of.rank;
+        const double alpha = alpha_of(s ? s->lora->scale : stack->scale, rank, first->stabilised);
+        char *name =
+            s ? xasprintf("%s%s", s->module, s->parameter ? ".weight" : "") : stack_name(stack);
+        if (rank != r) cJSON_AddNumberToObject(ranks, name, (double)rank);
+        if (alpha != usual) cJSON_AddNumberToObject(alphas, name, alpha);
+        free(name);
     }
-    cJSON_AddNumberToObject(json, "r", (double)first->a.shape[0]);
-    cJSON_AddNumberToObject(json, "lora_alpha", alpha_of(first, first->stabilised));
+    cJSON_AddNumberToObject(json, "r", (double)r);
+    cJSON_AddNumberToObject(json, "lora_alpha", usual);
     cJSON_AddNumberToObject(json, "lora_dropout", 0);
     cJSON_AddItemToObject(json, "rank_pattern", ranks);
     cJSON_AddItemToObject(json, "alpha_pattern", alphas);
@@ -271,6 +404,8 @@ static int write_config(const struct writing *w, const char *folder, struct err 
     cJSON_AddStringToObject(json, "base_model_name_or_path", w->model->name);
     cJSON_AddBoolToObject(json, "inference_mode", true);
     cJSON_AddItemToObject(json, "target_modules", target_modules(w));
+    cJSON *parameters = target_parameters(w);
+    if (parameters) cJSON_AddItemToObject(json, "target_parameters", parameters);
     cJSON_AddItemToObject(json, "modules_to_save", modules_to_save(w));
     if (w->lora) add_lora_config(json, w);
     char *text = cJSON_Print(json);
@@ -287,8 +422,12 @@ static void add_output(struct writing *w, const struct weight *of, const struct 
                        const int64_t *shape, char *key)
 {
     w->outputs = xgrow(w->outputs, &w->output_capacity, w->output_count, sizeof *w->outputs);
-    w->outputs[w->output_count++] =
-        (struct output){ key, t, rank, shape, w->type, of ? of->name : NULL };
+    w->outputs[w->output_count++] = (struct output){ .key = key,
+                                                     .tensor = t,
+                                                     .rank = rank,
+                                                     .shape = shape,
+                                                     .type = w->type,
+                                                     .weight = of ? of->name : NULL };
 }
 
 static const char prefix[] = "base_model.model.";
@@ -297,7 +436,7 @@ static void add_outputs(struct writing *w, const struct slot *s)
 {
     const char *last = name_last_level(s->weight->name);
     const struct weight *v = s->weight;
-    if (s->lora) {
+    if (s->lora && !s->stacked) {
         add_output(w, v, &s->lora->a, 2, s->lora->a.shape,
                    xasprintf("%s%s.lora_A.weight", prefix, s->module));
         add_output(w, v, &s->lora->b, 2, s->lora->b.shape,
@@ -311,6 +450,21 @@ static void add_outputs(struct writing *w, const struct slot *s)
     if (saved_as_head(w, s))
         add_output(w, v, s->value, v->rank, v->shape,
                    xasprintf("%s%s.weight", prefix, head_name(w)));
+}
+
+// PEFT wraps the experts of a layer once for each parameter: down_proj outside, gate_up_proj in its
+// base layer.
+static void add_stacks(struct writing *w)
+{
+    for (size_t i = 0; i < w->stack_count; i++) {
+        const struct stack *s = &w->stacks[i];
+        for (int k = 0; k < 2; k++) {
+            add_output(w, NULL, NULL, 2, s->shape[k],
+                       xasprintf("%s%s%s.lora_%c.weight", prefix, s->module,
+                                 s->both && !s->of.down ? ".base_layer" : "", k ? 'B' : 'A'));
+            w->outputs[w->output_count - 1].stack = s;
+        }
+    }
 }
 
 // A router's bias is not in the model's list of weights, but PEFT cannot load a router without it.
@@ -352,24 +506,38 @@ static int put_numbers(struct safetensors_writer *file, const struct backend *ba
     return 0;
 }
 
+// Writes n numbers in the type, and frees them.
+static int put_floats(struct safetensors_writer *file, float *floats, size_t n, enum dtype type,
+                      struct err *err)
+{
+    char *raw = xreallocarray(NULL, n + 1, dtype_size(type));
+    floats_to(raw, type, floats, n);
+    const int status = safetensors_writer_data(file, raw, n * dtype_size(type), err);
+    free(raw);
+    free(floats);
+    return status;
+}
+
 // Writes a tensor whose value heads the model orders differently than adapters.
 static int put_reordered(struct safetensors_writer *file, const struct backend *backend,
                          const struct decoder_config *c, const struct output *o, struct err *err)
 {
-    const size_t n = (size_t)tensor_count(o->tensor), size = dtype_size(o->type);
+    const size_t n = (size_t)tensor_count(o->tensor);
     const int64_t rows = o->shape[0];
     const bool a = text_ends(o->key, ".lora_A.weight"), b = text_ends(o->key, ".lora_B.weight");
     float *floats = adapter_vector(backend, o->tensor);
-    char *raw = xreallocarray(NULL, n + 1, size);
     if (!a)
         decoder_reorder_heads(c, o->weight, false, floats, 1, n / (size_t)rows * sizeof *floats,
                               false);
     if (!b) decoder_reorder_heads(c, o->weight, true, floats, rows, sizeof *floats, false);
-    floats_to(raw, o->type, floats, n);
-    const int status = safetensors_writer_data(file, raw, n * size, err);
-    free(raw);
-    free(floats);
-    return status;
+    return put_floats(file, floats, n, o->type, err);
+}
+
+static int put_stack(struct safetensors_writer *file, const struct backend *backend,
+                     const struct output *o, struct err *err)
+{
+    float *floats = stack_floats(backend, o->stack, text_ends(o->key, ".lora_A.weight"));
+    return put_floats(file, floats, (size_t)(o->shape[0] * o->shape[1]), o->type, err);
 }
 
 // `c` may be NULL if no output has a weight.
@@ -385,7 +553,8 @@ static int write_tensors(const char *path, const struct backend *backend,
                                    outputs[i].shape);
     for (size_t i = 0; i < count && status == 0; i++) {
         const struct output *o = &outputs[i];
-        status = c && o->weight && decoder_alternates(c, o->weight)
+        status = o->stack ? put_stack(file, backend, o, err)
+                 : c && o->weight && decoder_alternates(c, o->weight)
                      ? put_reordered(file, backend, c, o, err)
                      : put_numbers(file, backend, o->tensor, o->type, err);
     }
@@ -402,8 +571,11 @@ int adapter_write_extras(const struct adapter_delta *deltas, size_t count,
     for (size_t i = 0; i < count; i++) {
         const struct adapter_delta *p = &deltas[i];
         if (p->kind != ADAPTER_EXTRA) continue;
-        outputs[n++] = (struct output){ (char *)(uintptr_t)p->name, p->tensor, p->tensor->rank,
-                                        p->tensor->shape,           DTYPE_F32, NULL };
+        outputs[n++] = (struct output){ .key = (char *)(uintptr_t)p->name,
+                                        .tensor = p->tensor,
+                                        .rank = p->tensor->rank,
+                                        .shape = p->tensor->shape,
+                                        .type = DTYPE_F32 };
     }
     char *path = xasprintf("%s/extra.safetensors", folder);
     int status = n ? write_tensors(path, backend, NULL, outputs, n, err) : 0;
@@ -431,7 +603,9 @@ int adapter_write_into(const struct model *m, const struct adapter_delta *deltas
     struct writing w = { .model = m, .type = type };
     open_slots(&w, deltas, count);
     choose_targets(&w);
+    choose_parameters(&w);
     for (size_t i = 0; i < w.count; i++) add_outputs(&w, &w.slots[i]);
+    add_stacks(&w);
     add_constants(&w);
     char *path = xasprintf("%s/adapter_model.safetensors", folder);
     int status = adapter_write_extras(deltas, count, m->arena.backend, folder, err);
@@ -441,6 +615,11 @@ int adapter_write_into(const struct model *m, const struct adapter_delta *deltas
     if (w.peft && status == 0) status = write_config(&w, folder, err);
     for (size_t i = 0; i < w.count; i++) free(w.slots[i].module);
     for (size_t i = 0; i < w.output_count; i++) free(w.outputs[i].key);
+    for (size_t i = 0; i < w.stack_count; i++) {
+        free(w.stacks[i].module);
+        free(w.stacks[i].lora);
+    }
+    free(w.stacks);
     free(w.outputs);
     free(w.slots);
     free(path);

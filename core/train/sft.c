@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/model/families/family.h"
 #include "core/ranks/ranks.h"
 #include "core/settings/settings.h"
 #include "core/train/result.h"
@@ -125,23 +126,28 @@ static void report_plan(struct sft *t)
         job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights", saved);
 }
 
-// In models with experts, PEFT 0.21 with transformers 5 treats every LoRA on gate_proj, up_proj and
-// down_proj as one on the fused experts, and drops those of shared experts and dense layers.
+// PEFT 0.21 with transformers 5 cannot load whole weights of experts, because their matrices are
+// parts of one parameter there. For a class with a module for each expert, it takes every LoRA on
+// gate_proj, up_proj and down_proj for one on joined experts.
 static void report_peft(const struct sft *t)
 {
     const struct params *p = &t->params;
-    bool lost = false;
+    const bool apart = p->model->family->experts_apart;
+    bool weights = false, lora = false;
     for (size_t i = 0; i < p->count; i++) {
         const struct param *one = &p->list[i];
-        const bool lora = one->kind == PARAM_LORA_A;
-        lost |= (lora || one->kind == PARAM_WEIGHT) && strstr(one->name, ".experts.");
-        lost |= lora && strstr(one->name, ".mlp.");
+        weights |= one->kind == PARAM_WEIGHT && strstr(one->name, ".experts.");
+        lora |= apart && one->kind == PARAM_LORA_A && strstr(one->name, ".mlp.");
     }
-    if (lost && p->model->decoder.config.experts.count)
+    if (!p->model->decoder.config.experts.count) return;
+    if (weights)
+        job_log(t->job, "PEFT ignores the whole weights of experts in this adapter. For other "
+                        "programs, merge it (/adapter merge)");
+    if (lora)
         job_log(t->job,
-                "PEFT ignores parts of this adapter (LoRA of shared experts and dense MLPs, whole "
-                "weights of experts) and joins LoRA of experts wrongly. For other programs, merge "
-                "it (/adapter merge)");
+                "PEFT with transformers 5 ignores LoRA of shared experts and dense MLPs in this "
+                "adapter and joins LoRA of experts wrongly. For it, merge the adapter (/adapter "
+                "merge)");
 }
 
 // Name of the score that selects the best weights.

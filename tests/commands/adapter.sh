@@ -333,7 +333,14 @@ for e in range(E):
         tensors[f".{e}.{name}.lora_A.weight"] = A[of][e]
         tensors[f".{e}.{name}.lora_B.weight"] = B[of][e][first:first + rows]
 save("apart", tensors, target_modules=["gate_proj", "up_proj", "down_proj"])
+a, b = A["gate_up_proj"], B["gate_up_proj"]
+save("some", {".0.gate_proj.lora_A.weight": a[0], ".0.gate_proj.lora_B.weight": b[0][:m],
+              ".2.up_proj.lora_A.weight": a[2][:1], ".2.up_proj.lora_B.weight": [row[:1] for row in b[2][m:]]},
+     target_modules=["gate_proj", "up_proj"], rank_pattern={"2.up_proj": 1}, alpha_pattern={"2.up_proj": 8})
 P
+applied() { # FOLDER
+    vlmsh "$moe" -c "/adapter load $1" 2>/dev/null | grep -o 'applied: .*'
+}
 for case in "qwen3-vl-moe layers.1.mlp. 4 16 32" "gemma4-moe layers.0. 4 6 16"; do
     read -r name layer E m D <<<"$case"
     moe=tests/goldens/$name
@@ -346,6 +353,18 @@ for case in "qwen3-vl-moe layers.1.mlp. 4 16 32" "gemma4-moe layers.0. 4 6 16"; 
         near "$work/plain.safetensors" "$work/$kind.safetensors" 1e-2 logits 2>/dev/null && fail "$name: $kind changes nothing"
     done
     for kind in "${kinds[@]:1}"; do same_dump "$name: $kind" "$work/stack.safetensors" "$work/$kind.safetensors"; done
+    answer $moe "$work/some.safetensors" -c "/adapter load $work/$name/some"
+    for kind in apart some; do # saved in PEFT's form, they are the same adapters
+        saved=$work/$name.saved-$kind
+        answer $moe "$work/saved.safetensors" -c "/adapter load $work/$name/$kind" -c "/adapter save $saved" -c "/adapter load $saved"
+        same_dump "$name: $kind, saved" "$work/$kind.safetensors" "$work/saved.safetensors"
+        same "$name: parameters of $kind, saved" "$(applied "$saved")" "$(applied "$work/$name/$kind")"
+    done
+    experts=model.language_model.${layer}experts
+    same "$name: parameters of PEFT" "$(jq -r '[.target_modules, .target_parameters, .rank_pattern, .alpha_pattern] | tostring' \
+        "$work/$name.saved-apart/adapter_config.json" "$saved/adapter_config.json")" \
+        "[\"dummy-target-modules\",[\"$experts.gate_up_proj\",\"$experts.down_proj\"],{\"$experts.gate_up_proj\":4},{\"$experts.gate_up_proj\":8}]
+[\"dummy-target-modules\",[\"$experts.gate_up_proj\"],{\"$experts.gate_up_proj\":3},{\"$experts.gate_up_proj\":24}]"
     lines "/load $moe" "/adapter load $work/$name/stack" "/adapter merge $work/$name.merged"
     check "$name: errors of the merge" 'select(.event == "error").message' ''
     answer "$work/$name.merged" "$work/merged.safetensors"

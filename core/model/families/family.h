@@ -125,6 +125,9 @@ struct family {
     bool templates_write_marks; // its folders' chat templates already contain these texts
     // Pictures are encoded differently if the prompt shows several (picture_shape.several).
     bool several_differ;
+    // Its class has a module for each expert; other classes have a parameter for all experts of a
+    // layer.
+    bool experts_apart;
     // How pictures become visual tokens; NULL: text only.
     const struct picture_kind *pictures;
     // Keys of preprocessor_config.json that it reads, and prefixes of "image_processor_type", both

@@ -89,6 +89,7 @@ const struct family family_kimi_vl = {
     .bind = kimi_bind,
     .part = kimi_part,
     .gguf = "kimivl",
+    .experts_apart = true,
     .module_prefix = { [PART_VISION] = "",
                        [PART_PROJECTOR] = "",
                        [PART_EMBEDDING] = "language_model.model.",
