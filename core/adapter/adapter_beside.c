@@ -179,6 +179,23 @@ static void check_patterns(struct adapter *a, const struct adapter_config *c)
     }
 }
 
+// Finds names in target_parameters that no weight of the model has.
+static void check_parameters(struct adapter *a, const struct adapter_config *c)
+{
+    struct names idle = { 0 };
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(c->json, "target_parameters"))
+    {
+        size_t number;
+        if (cJSON_IsString(item) && !names_find(&c->used[2], item->valuestring, &number))
+            names_add(&idle, item->valuestring, NULL);
+    }
+    adapter_notice(a,
+                   "adapter_config.json: \"target_parameters\" has names that no weight of the "
+                   "model has: ",
+                   &idle, "");
+}
+
 // Compares base model and revision by name if the folder has no training record (a record has the
 // model's fingerprint). A difference is only a hint, because a folder may have any name.
 static void check_base(struct adapter *a, const struct adapter_config *c)
@@ -212,4 +229,5 @@ void adapter_config_notices(struct adapter *a, const struct adapter_config *c)
         names_add(&unknown, item->string, NULL);
     adapter_notice(a, "adapter_config.json has unknown keys, which are not used: ", &unknown, "");
     check_patterns(a, c);
+    check_parameters(a, c);
 }

@@ -230,7 +230,7 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
 void adapter_config_release(struct adapter_config *c)
 {
     pattern_free(c->target);
-    for (int i = 0; i < 2; i++) names_release(&c->used[i]);
+    for (int i = 0; i < 3; i++) names_release(&c->used[i]);
     patterns_free(c->ranks);
     patterns_free(c->alphas);
     *c = (struct adapter_config){ 0 };
@@ -319,9 +319,17 @@ int adapter_config_targets(const struct adapter_config *c, const char *module, s
     return !cJSON_IsArray(target) || list_names(target, module);
 }
 
-bool adapter_config_has_parameter(const struct adapter_config *c, const char *name)
+bool adapter_config_has_parameter(struct adapter_config *c, const char *name)
 {
-    return list_names(json_get(c->json, "target_parameters"), name);
+    bool found = false;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, json_get(c->json, "target_parameters"))
+    {
+        if (!cJSON_IsString(item) || !names_end(name, item->valuestring)) continue;
+        names_add(&c->used[2], item->valuestring, NULL);
+        found = true;
+    }
+    return found;
 }
 
 bool adapter_config_saves(const struct adapter_config *c, const char *module)

@@ -30,7 +30,9 @@ struct adapter_config {
     bool rank_stabilised; // scale alpha / sqrt(rank), Kalajdzievski 2023 (arXiv 2312.03732)
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
-    struct names used[2]; // [0]: keys of rank_pattern that matched a module; [1]: of alpha_pattern
+    // Keys of rank_pattern and alpha_pattern that matched a module, and names in target_parameters
+    // that matched a weight.
+    struct names used[3];
     struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 
@@ -46,8 +48,8 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
 // layers_to_transform), else 0; -1 if a regular expression fails.
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
 // Returns true if target_parameters names the parameter, such as
-// "model.layers.3.mlp.experts.down_proj".
-bool adapter_config_has_parameter(const struct adapter_config *c, const char *name);
+// "model.layers.3.mlp.experts.down_proj", and notes in c->used the names that do.
+bool adapter_config_has_parameter(struct adapter_config *c, const char *name);
 // Returns true if modules_to_save names the module.
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
 

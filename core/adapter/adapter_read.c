@@ -702,6 +702,48 @@ static int find_bare(struct reading *r)
     return 0;
 }
 
+// Returns the parameter of current transformers classes that has the weight; the caller frees it.
+static char *parameter_name(const struct reading *r, const struct weight *w)
+{
+    char *module = family_module_name(r->model->family, w), *name;
+    struct adapter_expert e;
+    if (!r->model->family->experts_apart && adapter_expert_parse(&e, module))
+        name = xasprintf("%.*s.%s", (int)e.experts, module,
+                         adapter_stack_names[e.matrix == EXPERT_DOWN]);
+    else
+        name = xasprintf("%s.weight", module);
+    free(module);
+    return name;
+}
+
+// Like find_bare, of target_parameters. A parameter of all experts needs tensors for one of them.
+static void find_bare_parameters(struct reading *r)
+{
+    const struct weights *all = &r->model->weights;
+    struct names have = { 0 }, seen = { 0 };
+    if (!json_is_on(json_get(r->config->json, "target_parameters"))) return;
+    for (size_t i = 0; i < r->adapter->count; i++) {
+        const struct adapter_entry *e = &r->adapter->list[i];
+        char *name = e->kind == ADAPTER_LORA ? parameter_name(r, e->weight) : NULL;
+        if (name) names_add(&have, name, NULL);
+        free(name);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        const struct weight *w = &all->list[i];
+        char *name = text_ends(w->name, ".weight") ? parameter_name(r, w) : NULL;
+        bool known = true;
+        size_t number;
+        if (name) names_add(&seen, name, &known);
+        if (!known && adapter_config_has_parameter(r->config, name)) {
+            r->adapter->targets++;
+            if (!names_find(&have, name, &number)) names_add(&r->adapter->bare, name, NULL);
+        }
+        free(name);
+    }
+    names_release(&have);
+    names_release(&seen);
+}
+
 // Adds a notice that names the modules in modules_to_save for which the file has no tensors; the
 // model's own are used.
 static void find_unsaved(struct reading *r)
@@ -729,9 +771,11 @@ static int read_file(struct reading *r)
         if (read_tensor(r, t) < 0) return err_in(r->err, "tensor '%.200s'", t->name);
     }
     tie_or_keep_head(r);
+    if (check_lora(r->adapter, r->err) < 0 || find_bare(r) < 0) return -1;
+    find_bare_parameters(r);
     find_unsaved(r);
     adapter_config_notices(r->adapter, r->config);
-    return check_lora(r->adapter, r->err) < 0 ? -1 : find_bare(r);
+    return 0;
 }
 
 // --- extra.safetensors ---------------------------------------------------------------------------

@@ -371,6 +371,18 @@ for case in "qwen3-vl-moe layers.1.mlp. 4 16 32" "gemma4-moe layers.0. 4 6 16"; 
     near "$work/stack.safetensors" "$work/merged.safetensors" 0.1 logits || fail "$name: merged"
 done
 
+# Parameters without tensors, and names of parameters that the model lacks.
+cp -r "$work/qwen3-vl-moe/stack" "$work/named"
+jq '.target_parameters += ["experts.gate_proj", "layers.0.self_attn.q_proj.weight"]' "$work/qwen3-vl-moe/stack/adapter_config.json" \
+    >"$work/named/adapter_config.json"
+session "parameters without tensors" tests/goldens/qwen3-vl-moe <<E
+> /adapter load $work/named
+adapter = $work/named
+adapter 'named' applied: LoRA 12, 1152 parameters
+the adapter has no tensors for 5 of the 7 weights that its adapter_config.json targets; they stay unchanged: model.language_model.layers.0.self_attn.q_proj.weight, model.language_model.layers.0.mlp.experts.gate_up_proj, model.language_model.layers.0.mlp.experts.down_proj, model.language_model.layers.2.mlp.experts.gate_up_proj, model.language_model.layers.2.mlp.experts.down_proj
+adapter_config.json: "target_parameters" has names that no weight of the model has: experts.gate_proj
+E
+
 # A list of added tokens, in place of an object, names no token.
 cp -r "$lora" "$work/listed"
 echo '{"added_tokens_decoder": [{"content": "<loc>"}]}' >"$work/listed/tokenizer_config.json"
