@@ -87,24 +87,48 @@ static int check_placeholder(const struct model *m, struct err *err)
                    m->placeholder, (long long)m->decoder.config.vocab);
 }
 
-static int need_token(const struct model *m, const char *text, const char *where, struct err *err)
+static int need_token(const struct model *m, const char *text, const char *use, struct err *err)
 {
     if (tokenizer_id(m->tokenizer, text) >= 0) return 0;
-    return err_set(err, "the tokenizer has no token %s, which follows %s", text, where);
+    return err_set(err, "the tokenizer has no token %s, which %s", text, use);
 }
 
-// The encoder's texts between and after visual tokens must be single tokens: split into several,
-// they would mean nothing to the model.
+// The family's texts around the parts of a picture consist of tokens such as <slice>.
+static int check_part_marks(const struct model *m, struct err *err)
+{
+    const int64_t count = m->picture.max_tiles ? 2 : 1;
+    struct buf marks = { 0 };
+    int status = 0;
+    for (int64_t i = 0; i <= count; i++)
+        m->family->picture_mark(
+            &marks,
+            &(struct picture_mark){
+                .i = i, .count = count, .cols = 1, .number = m->picture.numbered ? 0 : -1 });
+    char *text = buf_take(&marks);
+    for (char *at = strchr(text, '<'), *end; status == 0 && at && (end = strchr(at, '>'));
+         at = strchr(end, '<')) {
+        char *token = xstrndup(at, (size_t)(end + 1 - at));
+        status = need_token(m, token, "marks a picture or a part of it", err);
+        free(token);
+    }
+    free(text);
+    return status;
+}
+
+// The texts between and after visual tokens must be single tokens: split into several, they would
+// mean nothing to the model.
 static int check_marks(const struct model *m, struct err *err)
 {
     const struct vision_kind *kind = m->vision.config.kind; // NULL: text only
-    if (!kind || !kind->picture_mark) return 0;
+    if (!kind || !kind->picture_mark) return m->family->picture_mark ? check_part_marks(m, err) : 0;
     struct buf mark = { 0 };
     kind->picture_mark(&mark, &(struct picture_mark){ .i = 1, .count = 2, .cols = 1 });
     char *text = buf_take(&mark);
-    const int status = need_token(m, text, "each row of a picture's visual tokens", err);
+    const int status = need_token(m, text, "follows each row of a picture's visual tokens", err);
     free(text);
-    return status < 0 ? -1 : need_token(m, kind->picture_after, "a picture's visual tokens", err);
+    return status < 0
+               ? -1
+               : need_token(m, kind->picture_after, "follows a picture's visual tokens", err);
 }
 
 static int load_tokenizer(struct model *m, struct err *err)

@@ -205,6 +205,8 @@ static void variants_are_refused(void **state)
                   "that of config.json is 16x");
     check_refused(pictures, patch, "\"patch_size\": 3, \"do_resize\": false",
                   "\"do_resize\" false is not supported");
+    check_refused("tokenizer.json", "\"<slice>\"", "\"<piece>\"",
+                  "has no token <slice>, which marks a picture or a part of it");
 }
 
 int main(void)
