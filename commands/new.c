@@ -41,8 +41,8 @@ static const struct option_row options[] = {
       "default 1). transformers has no such model for N > 1",
       OPTION_INT, AT(merge), 1, 64 },
     { "--linear", NULL,
-      "joins by one linear layer instead of two with a GELU, as in the paper on LayerNorm tuning; "
-      "transformers has no such model",
+      "joins by one linear layer instead of two with a GELU, as in the paper on LayerNorm tuning "
+      "(CLIP, SigLIP); transformers has no such model",
       OPTION_FLAG, AT(linear) },
     { "--text", "FILE",
       "trains the tokenizer on this file in addition to built-in common words: a data set (.json, "

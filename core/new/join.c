@@ -203,7 +203,8 @@ static int check_encoder(const struct checkpoint *c, struct err *err)
     return err_set(err, "--encoder: '%s' has no CLIP, SigLIP or MoonViT encoder", c->folder);
 }
 
-static int check_merge(const struct join *j, struct err *err)
+// --merge and --linear concern the projectors of CLIP and SigLIP.
+static int check_projector(const struct join *j, struct err *err)
 {
     const struct checkpoint *c = j->encoder.checkpoint;
     const cJSON *inner = json_get(c->config, "vision_config");
@@ -214,14 +215,21 @@ static int check_merge(const struct join *j, struct err *err)
                        "--encoder: '%s': this encoder needs tokens between the rows of a picture, "
                        "which other models do not have: use CLIP, SigLIP or MoonViT",
                        c->folder);
-    if (j->options.merge == 1 || !kind->read_pictures) return 0;
-    return err_set(err, "--merge: '%s' merges its features itself", c->folder);
+    if (!kind->read_pictures) return 0;
+    if (j->options.merge > 1)
+        return err_set(err, "--merge: '%s' merges its features itself", c->folder);
+    if (j->options.linear)
+        return err_set(err,
+                       "--linear: the projector of '%s' always has two layers: use CLIP or SigLIP, "
+                       "or leave --linear out",
+                       c->folder);
+    return 0;
 }
 
 static int plan(struct join *j, struct err *err)
 {
     const struct checkpoint *encoder = j->encoder.checkpoint, *decoder = j->decoder.checkpoint;
-    if (check_encoder(encoder, err) < 0 || check_merge(j, err) < 0) return -1;
+    if (check_encoder(encoder, err) < 0 || check_projector(j, err) < 0) return -1;
     j->texts.encoder = encoder;
     j->texts.decoder = decoder;
     j->texts.merge = j->options.merge;
@@ -230,6 +238,7 @@ static int plan(struct join *j, struct err *err)
     if (config_tensors("the joined model", j->texts.config, encoder->preprocessor, 0, need, j,
                        err) < 0)
         return err_in(err, "the encoder of '%s' and the decoder of '%s' do not go together",
+                      // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as in check_encoder
                       encoder->folder, decoder->folder);
     if (j->failed) return -1;
     add_unused(j);

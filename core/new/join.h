@@ -25,15 +25,15 @@ struct join_options {
     uint64_t seed; // of the projector's random weights
     double scale;  // factor of the weights of the projector's second layer
     int64_t merge; // side of the square of features that becomes one visual token
-    bool linear;   // one layer instead of two with a GELU; no effect with MoonViT
+    bool linear;   // one layer instead of two with a GELU; not with MoonViT
 };
 
 // Opens both models, unquantised folders or GGUF files, and checks that they can be joined. The
 // encoder is a CLIP, SigLIP or MoonViT, alone or in a model; the decoder is a text model, or the
 // one in a vision-language model. The projector's layers are initialised like torch.nn.Linear,
 // uniformly within 1 / sqrt(inputs), the second layer times `scale`. With merge > 1 the projector
-// reads merge x merge neighbouring features together (CLIP and SigLIP). transformers' LLaVA
-// supports neither merge > 1 nor `linear` nor MoonViT. Returns NULL with the reason on failure.
+// reads merge x merge neighbouring features together. merge > 1 and `linear` need CLIP or SigLIP;
+// transformers' LLaVA supports neither, nor MoonViT. Returns NULL with the reason on failure.
 struct join *join_open(const char *encoder, const char *decoder, const struct join_options *options,
                        struct err *err);
 void join_count(const struct join *j, struct new_model_counts *counts);

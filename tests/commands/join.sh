@@ -169,6 +169,8 @@ for encoder in llava-next llava-onevision; do
 done
 refused "all experts of a layer in one tensor cannot be joined" --encoder demo/model --decoder $goldens/qwen3.5-moe "$work/x"
 refused "does not divide the 12 patches" --encoder demo/model --decoder $goldens/qwen2 --merge 5 "$work/x"
+refused "--linear: the projector of '$goldens/kimi-vl' always has two layers" --encoder $goldens/kimi-vl --decoder $goldens/qwen2 \
+    --linear "$work/x"
 refused "merges its features itself" --encoder $goldens/kimi-vl --decoder $goldens/qwen2 --merge 2 "$work/x"
 refused "--merge must be" --encoder demo/model --decoder $goldens/qwen2 --merge 0 "$work/x"
 vlmsh quantize "$work/merged" "$work/merged.gguf" --type q8_0 >"$work/out" 2>&1 || fail "merged: $(tail -1 "$work/out")"
