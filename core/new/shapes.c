@@ -71,24 +71,27 @@
     "\"image_std\": [0.26862954, 0.26130258, 0.27577711], "                 \
     "\"image_processor_type\": \"Qwen2VLImageProcessor\"}"
 
-// GLM-4V, dense or with experts (class, type). inner: width of the merger; text: sizes of the
-// decoder.
-#define GLM4V(class, type, inner, text)                                                     \
+// GLM-4V, dense or with experts (class, type; the type of its parts). inner: width of the merger;
+// text: sizes of the decoder.
+#define GLM4V(class, type, part, inner, text)                                               \
     "{\"architectures\": [\"" class                                                         \
         "ForConditionalGeneration\"], \"model_type\": \"" type "\", "                       \
         "\"eos_token_id\": 0, \"pad_token_id\": 0, \"image_token_id\": 0, "                 \
         "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", "                   \
-        "\"vision_config\": {\"model_type\": \"" type "_vision\", \"hidden_size\": 1536, "  \
+        "\"vision_config\": {\"model_type\": \"" part "_vision\", \"hidden_size\": 1536, "  \
         "\"depth\": 24, \"num_heads\": 12, \"attention_bias\": false, "                     \
         "\"intermediate_size\": " inner ", \"hidden_act\": \"silu\", \"image_size\": 336, " \
         "\"patch_size\": 14, \"out_hidden_size\": 4096, \"rms_norm_eps\": 1e-05, "          \
         "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "      \
-        "\"text_config\": {\"model_type\": \"" type "_text\", \"vocab_size\": 151552, "     \
+        "\"text_config\": {\"model_type\": \"" part "_text\", \"vocab_size\": 151552, "     \
         "\"hidden_size\": 4096, " text ", \"hidden_act\": \"silu\", "                       \
         "\"max_position_embeddings\": 65536, \"rms_norm_eps\": 1e-05, "                     \
         "\"rope_theta\": 10000.0, \"attention_bias\": true, "                               \
         "\"partial_rotary_factor\": 0.5, "                                                  \
         "\"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [8, 12, 12]}}}"
+#define GLM4V_9B                                                \
+    "\"intermediate_size\": 13696, \"num_hidden_layers\": 40, " \
+    "\"num_attention_heads\": 32, \"num_key_value_heads\": 2"
 #define GLM4V_PICTURES                                                         \
     "{\"size\": {\"shortest_edge\": 12544, \"longest_edge\": 9633792}, "       \
     "\"do_rescale\": true, \"patch_size\": 14, \"temporal_patch_size\": 2, "   \
@@ -235,13 +238,13 @@ static const struct shape shapes[] = {
               QWEN2_5_VL_PICTURES, 151936, 151643),
     PUBLISHED("qwen2.5-vl-7b", QWEN2_5_VL("3584", "18944", "28", "28", "4", "152064", "false"),
               QWEN2_5_VL_PICTURES, 152064, 151643),
-    PUBLISHED("glm-4.1v-9b",
-              GLM4V("Glm4v", "glm4v", "13696",
-                    "\"intermediate_size\": 13696, \"num_hidden_layers\": 40, "
-                    "\"num_attention_heads\": 32, \"num_key_value_heads\": 2"),
+    PUBLISHED("glm-4.1v-9b", GLM4V("Glm4v", "glm4v", "glm4v", "13696", GLM4V_9B), GLM4V_PICTURES,
+              151552, 151200),
+    // The defaults of transformers' Glm46VConfig, Glm4vTextConfig and Glm4vVisionConfig.
+    PUBLISHED("glm-4.6v-flash", GLM4V("Glm46V", "glm46v", "glm4v", "13696", GLM4V_9B),
               GLM4V_PICTURES, 151552, 151200),
     PUBLISHED("glm-4.5v",
-              GLM4V("Glm4vMoe", "glm4v_moe", "10944",
+              GLM4V("Glm4vMoe", "glm4v_moe", "glm4v_moe", "10944",
                     "\"intermediate_size\": 10944, \"num_hidden_layers\": 46, "
                     "\"num_attention_heads\": 96, \"num_key_value_heads\": 8, "
                     "\"head_dim\": 128, \"first_k_dense_replace\": 1, "
