@@ -61,7 +61,7 @@ static int check_picture(const struct costs *c, const struct dataset *d, const c
     bool pictures;
     engine_info(c->plan->shell->engine, &info);
     const int status = set_source_check_picture(d, &pictures, err);
-    if (pictures && !info.visual_layers && !c->partly)
+    if (pictures && !info.visual_width && !c->partly)
         return err_set(err, "%s has pictures, but the model is text-only", what);
     return status < 0 ? err_in(err, "%s", what) : 0;
 }

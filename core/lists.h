@@ -46,8 +46,8 @@
     X(llava) X(llava_onevision) X(llava_next) X(llama) X(mistral) X(qwen2) X(qwen3) X(qwen3_moe)    \
     X(qwen2_vl) X(qwen2_5_vl) X(qwen3_vl) X(glm4v) X(glm4) X(glm4_moe) X(deepseek_v3) X(internlm2)  \
     X(internvl) X(internvl_chat) X(kimi_vl) X(smolvlm) X(gemma3) X(gemma3_text)                     \
-    X(gemma4) X(gemma4_text) X(mistral3) X(ministral3) X(qwen3_5) X(qwen3_5_text)          \
-    X(qwen3_5_moe_text) X(minicpmv4_6)
+    X(gemma4) X(gemma4_text) X(gemma4_unified) X(gemma4_unified_text) X(mistral3) X(ministral3)     \
+    X(qwen3_5) X(qwen3_5_text) X(qwen3_5_moe_text) X(minicpmv4_6)
 
 // core/methods/NAME.c: `const struct method method_NAME`, in the order in which methods act at a
 // site.

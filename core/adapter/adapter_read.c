@@ -260,8 +260,16 @@ static const struct weight *key_weight(const struct reading *r, const struct key
                                        const char *last)
 {
     char name[NAME_LIMIT + 64];
+    const struct weights *all = &r->model->weights;
     snprintf(name, sizeof name, "%s.%s", k->module, last);
-    return weights_find(&r->model->weights, name);
+    const struct weight *w = weights_find(all, name);
+    for (size_t i = 0; !w && r->model->family->modules && i < all->count; i++) {
+        const char *dot = strrchr(all->list[i].name, '.');
+        char *module = family_module_name(r->model->family, &all->list[i]);
+        if (dot && !strcmp(dot + 1, last) && !strcmp(module, k->module)) w = &all->list[i];
+        free(module);
+    }
+    return w;
 }
 
 // True if the key names a head that the model's file ties to the embedding.

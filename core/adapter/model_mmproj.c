@@ -198,11 +198,13 @@ static void put_sizes(struct export *e)
     gguf_writer_u32(e->out, ".embedding_length", v->hidden);
     gguf_writer_u32(e->out, ".feed_forward_length", v->ffn);
     gguf_writer_u32(e->out, ".block_count", vision_depth(v));
-    gguf_writer_u32(e->out, ".attention.head_count", v->heads);
-    gguf_writer_u32(e->out, ".patch_size", v->patch);
+    gguf_writer_u32(e->out, ".attention.head_count", v->layers ? v->heads : 0);
+    gguf_writer_u32(e->out, ".patch_size", v->patch / (e->encoder->pool ? e->encoder->pool : 1));
     gguf_writer_u32(e->out, ".projection_dim", m->decoder.config.hidden);
     if (v->image_size) gguf_writer_u32(e->out, ".image_size", v->image_size);
-    gguf_writer_f32(e->out, ".attention.layer_norm_epsilon", (float)v->eps);
+    // Without blocks, readers take this key for the projector's norm.
+    gguf_writer_f32(e->out, ".attention.layer_norm_epsilon",
+                    (float)(v->layers ? v->eps : m->projector.eps));
     gguf_writer_f32s(e->out, ".image_mean", m->picture.normalize ? m->picture.mean : none, 3);
     gguf_writer_f32s(e->out, ".image_std", m->picture.normalize ? m->picture.std : one, 3);
     e->encoder->put(m, e->out);
@@ -384,10 +386,52 @@ static void add_window(struct export *e)
     add_linear(e, start, "ds_ffn_down", &w->fc2);
 }
 
+// Reorders a vector over the pixels of a patch, so that the channels become 3 planes.
+static void put_planes(struct gguf_tensor *t)
+{
+    const int64_t area = t->shape[0] / 3;
+    float *from = t->numbers, *to = xreallocarray(NULL, (size_t)t->shape[0] + 1, sizeof *to);
+    for (int64_t i = 0; i < 3 * area; i++) to[i % 3 * area + i / 3] = from[i];
+    t->numbers = to;
+    free(from);
+}
+
+// Adds the layers before the positions of an encoder without blocks.
+static void add_pixels(struct export *e)
+{
+    const struct vision *v = &e->model->vision;
+    add_linear(e, "", "v.patch_embd", &v->patch);
+    struct gguf_tensor *patches = gguf_tensors_last(&e->tensors, "v.patch_embd.weight");
+    patches->columns.groups = v->config.patch * v->config.patch;
+    patches->columns.each = 3, patches->columns.width = 1;
+    add_vector(e, "v.patch_norm.1", ".weight", &v->pixel_norm.gain);
+    put_planes(gguf_tensors_last(&e->tensors, "v.patch_norm.1.weight"));
+    add_vector(e, "v.patch_norm.1", ".bias", &v->pixel_norm.bias);
+    put_planes(gguf_tensors_last(&e->tensors, "v.patch_norm.1.bias"));
+    add_norm(e, "", "v.patch_norm.2", &v->patch_norm);
+}
+
+// Adds the positions of columns, then those of rows, which alternate in the model.
+static void add_alternating(struct export *e, const struct tensor *table)
+{
+    const struct weight *w = weight_of(e, table);
+    const int64_t n = table->shape[0] / 2, shape[] = { 2, n, table->shape[1] };
+    struct gguf_tensor *t =
+        gguf_tensors_add(&e->tensors, xstrdup("v.position_embd.weight"), DTYPE_F32, 3, shape);
+    for (int64_t axis = 0; axis < 2; axis++)
+        for (int64_t i = 0; i < n; i++) gguf_tensor_rows(t, w, 2 * i + axis, 1);
+}
+
 static void add_encoder(struct export *e)
 {
     const struct vision *v = &e->model->vision;
     const enum dtype dtype = e->dtype;
+    if (e->encoder->planes) {
+        add_pixels(e);
+        add_alternating(e, &v->position);
+        add_norm(e, "", e->encoder->pre, &v->pre);
+        return;
+    }
     add_squares(e, "v.patch_embd", &v->patch);
     add(e, "", "v.class_embd", "", &v->class_token);
     e->dtype = DTYPE_F32;

@@ -53,8 +53,12 @@ void engine_info(const struct engine *e, struct event_info *info)
 static void add_vision(struct table_builder *t, const struct model *m)
 {
     const struct vision_config *c = &m->vision.config;
-    table_row(t, "vision encoder|%d of %d layers, width %" PRId64 ", %" PRId64 " heads",
-              vision_depth(c), c->layers, c->hidden, c->heads);
+    if (c->layers)
+        table_row(t, "vision encoder|%d of %d layers, width %" PRId64 ", %" PRId64 " heads",
+                  vision_depth(c), c->layers, c->hidden, c->heads);
+    else
+        table_row(t, "vision encoder|none: one linear layer for each patch, width %" PRId64,
+                  c->hidden);
     table_add(t, "picture");
     if (m->picture.fit == FIT_SLICES) {
         const int64_t side = m->picture.scale;

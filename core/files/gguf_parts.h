@@ -29,6 +29,9 @@ struct gguf_name {
         LESS_1,  // a vector whose elements are 1 more than Hugging Face's
         PAIRS,   // rows of a head are reordered: the two elements of a rotary pair are adjacent
         PIXELS,  // [n, 3, side, side] in the file becomes [n, side*side*3], the channels last
+        PLANES,  // the last axis is 3 planes in the file; the channels become last
+        PLANES_OF_ROWS, // like PLANES, for a matrix; its bias is unchanged
+        AXES,           // BARE; [2, n, width] in the file becomes [n, 2, width]
     } form;
 };
 

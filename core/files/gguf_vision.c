@@ -111,6 +111,7 @@ int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
     e->read(&to);
     // vlmsh requires as many query heads as key/value heads and, unless `read` reads it, a head
     // width of width / heads.
+    if (!e->blocks) return c->failed ? err_in(err, "'%s'", mmproj->path) : 0;
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t width = config_value(c, "embedding_length", 1, GGUF_NEEDED);
     const int64_t keys = config_value(c, "attention.head_count_kv", 0, heads);
@@ -221,24 +222,56 @@ static int rename_merger(const struct gguf_encoder *e, const struct gguf *f,
     return 1;
 }
 
-// Turns the weight of a convolution over patches [n, 3, side, side] into a matrix over the numbers
-// of a patch, row by row with the channels last.
-static int put_channels_last(struct renamed *r, struct safetensor *t, struct err *err)
+// Reorders each row of t, 3 planes of `area` numbers, so that the channels are last. Numbers in
+// blocks become f32.
+static int put_channels_last(struct renamed *r, struct safetensor *t, int64_t area, struct err *err)
 {
-    const int64_t area = t->rank == 4 ? t->shape[2] * t->shape[3] : 0;
-    if (!area || t->shape[1] != 3 || t->dtype < 0 || dtype_in_blocks((enum dtype)t->dtype))
-        return err_set(err, "tensor '%.200s' is not a convolution over 3 channels", t->stored);
-    const size_t size = dtype_size((enum dtype)t->dtype);
-    const char *from = t->data;
-    char *made = renamed_make(r, t->bytes), *to = made;
-    if (!made) return err_set(err, "out of memory for tensor '%.200s'", t->stored);
-    for (int64_t n = 0; n < t->shape[0]; n++)
+    const int64_t count = safetensor_count(t);
+    if (area < 1 || count % (3 * area) || t->dtype < 0 || t->dtype == DTYPE_I32)
+        return err_set(err, "tensor '%.200s' does not hold numbers for 3 channels", t->stored);
+    const bool packed = dtype_in_blocks((enum dtype)t->dtype);
+    const size_t size = packed ? sizeof(float) : dtype_size((enum dtype)t->dtype);
+    float *wide = packed ? malloc((size_t)count * size) : NULL;
+    char *made = packed && !wide ? NULL : renamed_make(r, (uint64_t)count * size), *to = made;
+    if (made && wide) floats_from(wide, t->data, (enum dtype)t->dtype, (size_t)count);
+    const char *from = wide ? (const char *)wide : t->data;
+    for (int64_t n = 0; made && n < count / (3 * area); n++)
         for (int64_t i = 0; i < area; i++)
             for (int64_t c = 0; c < 3; c++, to += size)
                 memcpy(to, from + (size_t)((n * 3 + c) * area + i) * size, size);
+    free(wide);
+    if (!made) return err_set(err, "out of memory for tensor '%.200s'", t->stored);
     t->data = made;
+    t->bytes = (uint64_t)count * size;
+    if (packed) t->dtype = DTYPE_F32;
+    return 0;
+}
+
+// Turns the weight of a convolution over patches [n, 3, side, side] into a matrix.
+static int put_pixels(struct renamed *r, struct safetensor *t, struct err *err)
+{
+    const int64_t area = t->rank == 4 && t->shape[1] == 3 ? t->shape[2] * t->shape[3] : 0;
+    if (put_channels_last(r, t, area, err) < 0) return -1;
     t->rank = 2;
     t->shape[1] = 3 * area;
+    return 0;
+}
+
+// Exchanges the first two axes of t [2, n, width].
+static int put_axes(struct renamed *r, struct safetensor *t, struct err *err)
+{
+    if (t->rank != 3 || t->shape[0] != 2 || t->dtype < 0 || dtype_in_blocks((enum dtype)t->dtype))
+        return err_set(err, "tensor '%.200s' is not a table of positions for two axes", t->stored);
+    const int64_t n = t->shape[1];
+    const size_t row = (size_t)t->shape[2] * dtype_size((enum dtype)t->dtype);
+    char *made = renamed_make(r, t->bytes);
+    if (!made) return err_set(err, "out of memory for tensor '%.200s'", t->stored);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t axis = 0; axis < 2; axis++)
+            memcpy(made + (size_t)(2 * i + axis) * row,
+                   (const char *)t->data + (size_t)(axis * n + i) * row, row);
+    t->data = made;
+    t->shape[0] = n, t->shape[1] = 2;
     return 0;
 }
 
@@ -282,6 +315,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches adds it
     if (rename_merger(e, f, t, r)) return 0;
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
+    if (!e->blocks) blocks = 0; // whatever the metadata says
     const bool up = !strcmp(stem, "ffn_up"), down = !strcmp(stem, "ffn_down");
     const char *gguf = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;
     const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, gguf);
@@ -297,13 +331,16 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                        "the model would misread pictures: open the model's folder instead, or "
                        "--mmproj none for text only",
                        f->path, t->name, e->type);
-    if (n->form == BARE || n->form == BARE_3D) end = "";
+    if (n->form == BARE || n->form == BARE_3D || n->form == AXES) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->hf, end)
                            : xasprintf("%s%ld.%s%s", e->blocks, layer, n->hf, end);
     struct safetensor *put = renamed_add(r, t, name);
     reshape(put, n->form);
     if (n->form == PAIRS) return order_pairs(put, f, err);
-    if (n->form == PIXELS) return put_channels_last(r, put, err);
+    if (n->form == PIXELS) return put_pixels(r, put, err);
+    if (n->form == AXES) return put_axes(r, put, err);
+    if (n->form == PLANES || (n->form == PLANES_OF_ROWS && put->rank == 2))
+        return put_channels_last(r, put, put->shape[put->rank - 1] / 3, err);
     return n->form == LESS_1 ? renamed_less_1(r, put, err) : 0;
 }
 

@@ -175,6 +175,12 @@ static int count_stages(const struct method_env *env, struct err *err)
 
 int prune_check(const struct method_env *env, struct err *err)
 {
+    const struct model *m = env->model;
+    if (prune_kind_of(env->settings) == PRUNE_CLS && model_has_vision(m) &&
+        !vision_depth(&m->vision.config))
+        return err_set(err, "prune.score cls reads the attention of the picture encoder, and this "
+                            "model has none: /set prune.score contribution, or another score of "
+                            "/help prune.score");
     return count_stages(env, err) < 0 ? -1 : 0;
 }
 

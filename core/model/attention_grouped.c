@@ -54,7 +54,8 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
     bool use = !cJSON_IsNull(width) && (width || !c->kind->slides_if_given);
     if (!direct && json_bool(json, "use_sliding_window", false, &use, err) < 0) return -1;
     if (!use) return 0;
-    if (json_int(json, "sliding_window", 1, INT32_MAX, 4096, &window, err) < 0 ||
+    if (json_int(json, "sliding_window", 1, INT32_MAX, c->kind->window ? c->kind->window : 4096,
+                 &window, err) < 0 ||
         (!direct && json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
         json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
                  err) < 0 ||

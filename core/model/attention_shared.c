@@ -88,9 +88,14 @@ static int read_sharing(struct decoder_config *c, const cJSON *json, struct err 
 
 static int read_pictures(struct decoder_config *c, const cJSON *json, struct err *err)
 {
+    static const char key[] = "use_bidirectional_attention";
+    const bool given = json && cJSON_GetObjectItemCaseSensitive(json, key); // null: not at all
     const char *both;
-    if (json_text(json, "use_bidirectional_attention", "", &both, err) < 0) return -1;
-    c->pictures_whole = c->pictures_whole_sliding = !strcmp(both, "vision");
+    if (json_text(json, key, c->kind->pictures_whole && !given ? "vision" : "", &both, err) < 0)
+        return -1;
+    c->pictures_whole = !strcmp(both, "vision");
+    c->pictures_unwindowed = c->pictures_whole && c->kind->pictures_whole;
+    c->pictures_whole_sliding = c->pictures_whole && !c->kind->pictures_whole;
     if (!*both || c->pictures_whole) return 0;
     return err_set(
         err, "\"use_bidirectional_attention\" \"%s\" is not supported (known: vision, null)", both);

@@ -54,9 +54,12 @@ struct decoder_kind {
     // "layer_types" says otherwise, and sliding layers have rotary parameters of their own
     // (rope_config_read_sliding). 0: neither applies.
     int64_t sliding_pattern;
-    bool gelu;             // "hidden_activation" names the FFN's activation, by default GELU
-    bool gains_from_1;     // norms multiply by 1 + gain
-    bool embed_scaled;     // text embeddings are multiplied by sqrt(hidden)
+    int64_t window;      // default of "sliding_window"; 0: 4096
+    bool pictures_whole; // "use_bidirectional_attention" is by default "vision", which concerns all
+                         // layers and is not limited by the window (config.pictures_unwindowed)
+    bool gelu;           // "hidden_activation" names the FFN's activation, by default GELU
+    bool gains_from_1;   // norms multiply by 1 + gain
+    bool embed_scaled;   // text embeddings are multiplied by sqrt(hidden)
     bool scores_unscaled;  // scores q k are not divided by sqrt(d)
     bool qkv_bias;         // only q, k and v have biases, whatever the config says
     bool qkv_bias_default; // q, k and v have biases unless "attention_bias" is false
@@ -133,6 +136,8 @@ struct decoder_config {
     // pictures_whole: rows of a picture also see its later rows, in all layers or, if
     // pictures_whole_sliding is also set, only in those with a sliding window.
     bool pictures_whole, pictures_whole_sliding;
+    // With pictures_whole: rows of a picture see all its rows, even those before their window.
+    bool pictures_unwindowed;
     // Heads of layers without a sliding window, if they differ (dim 0: they do not).
     struct head_sizes unwindowed;
     // The last `sharing` layers attend to the keys and values of an earlier layer

@@ -29,12 +29,20 @@ static int64_t picture_end(const struct sequence *s, int64_t row)
     return row;
 }
 
+// Returns the number of rows before a row that a sliding window leaves visible.
+static int64_t rows_before(const struct decoder_config *c, const struct sequence *s, int64_t row)
+{
+    const int64_t own = c->pictures_unwindowed ? row - pass_start(c, s, row) : 0;
+    return own < c->window ? c->window - 1 : own;
+}
+
 struct row_range pass_sees(const struct decoder_config *c, bool slides, const struct sequence *s,
                            int64_t row)
 {
     struct row_range sees = { s->start ? s->start[row] : 0, row + 1 };
     if (c->pictures_whole && (slides || !c->pictures_whole_sliding)) sees.end = picture_end(s, row);
-    if (slides && sees.first < row + 1 - c->window) sees.first = row + 1 - c->window;
+    const int64_t from = slides ? row - rows_before(c, s, row) : 0;
+    if (sees.first < from) sees.first = from;
     return sees;
 }
 
@@ -101,8 +109,8 @@ static void see_in_segments(const struct pass *p, bool slides, int32_t *first, i
         for (; row < start + s->of[i].n; row++) {
             const int64_t key = own + row - start;
             const struct row_range sees = pass_sees(p->config, slides, p->sequence, row);
-            const int64_t from = key + 1 - p->config->window;
-            *first++ = (int32_t)(slides && from > 0 ? from : 0);
+            const int64_t from = slides ? key - rows_before(p->config, p->sequence, row) : 0;
+            *first++ = (int32_t)(from > 0 ? from : 0);
             *end++ = (int32_t)(key + sees.end - row);
         }
     }

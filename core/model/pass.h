@@ -70,7 +70,8 @@ struct pass *pass_copy(struct graph *g, const struct pass *p);
 int layer_begin(struct graph *g, struct layer *layer);
 // Returns the rows of the sequence that a row sees if no row is dropped: those of its own sample up
 // to itself or, where rows of a picture see its later rows (config.pictures_whole), up to the end
-// of its picture. In layers with a sliding window (`slides`), rows before the window are left out.
+// of its picture. In layers with a sliding window (`slides`), rows before the window are left out,
+// or (config.pictures_unwindowed) those of them that do not belong to its picture.
 struct row_range {
     int64_t first, end;
 };

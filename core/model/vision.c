@@ -271,12 +271,13 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     // Pixels to the stream that enters the first block.
     struct tensor *x = vision_patches(g, &b); // [patches, elements of a patch]
     if (kind->pixels) x = kind->pixels(g, x);
+    x = norm_forward(g, x, &v->pixel_norm, c->eps); // Gemma 4 12B
     x = linear_forward(g, x, &v->patch);            // [patches, Dv]
-    x = norm_forward(g, x, &v->patch_norm, c->eps); // GLM-4.1V
+    x = norm_forward(g, x, &v->patch_norm, c->eps); // GLM-4.1V, Gemma 4 12B
     x = vision_in_order(g, &b, x);                  // by windows: Qwen2.5-VL
     struct tensor *h = vision_add_class(g, &b, x);  // [S', Dv]
     h = kind->positions ? kind->positions(g, &b, h) : vision_add_positions(g, &b, h);
-    h = norm_forward(g, h, &v->pre, c->eps); // CLIP, Pixtral
+    h = norm_forward(g, h, &v->pre, c->eps); // CLIP, Pixtral, Gemma 4 12B
 
     // Which rows each row attends to, and the rotary angles.
     struct vision_seen tiles = vision_tiles(g, &b);

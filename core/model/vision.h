@@ -30,7 +30,7 @@ enum {
 
 struct vision_config {
     const struct vision_kind *kind;
-    int layers;                 // blocks in the file
+    int layers; // blocks in the file; 0: patches are features (vision_gemma_unified.c)
     int64_t hidden, heads, ffn; // Dv, heads, inner size
     int64_t patch;              // pixels
     int64_t image_size;         // side of its square pictures; 0: any size (native resolution)
@@ -89,6 +89,7 @@ struct vision {
     // Learned positions: [rows of a tile, Dv], [table_rows*table_cols, Dv] or, Gemma 4,
     // [2*table_cols, Dv].
     struct tensor position;
+    struct norm pixel_norm;     // of the pixels of a patch, before the first linear layer
     struct norm patch_norm;     // of the patches, before positions are added
     struct norm pre, post;      // before the first block; of the features (kind->post_norm)
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
@@ -206,8 +207,8 @@ extern const struct vision_kind vision_clip, vision_siglip, vision_qwen, vision_
 extern const struct vision_kind vision_glm_ocr;
 extern const struct vision_kind vision_qwen2, vision_qwen3, vision_qwen3_5;
 extern const struct vision_kind vision_intern_transformers, vision_intern_authors, vision_idefics3;
-extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_pixtral;
-extern const struct vision_kind vision_minicpm;
+extern const struct vision_kind vision_siglip_normed, vision_gemma, vision_gemma_unified;
+extern const struct vision_kind vision_pixtral, vision_minicpm;
 
 // --- config --------------------------------------------------------------------------------------
 
@@ -384,6 +385,11 @@ void vision_grid_position(const struct vision_config *c, const struct vision_pic
 // Computes cos and sin [S', d/2] of 2-D rotary positions: half of the pairs rotate by the row, half
 // by the column (theta 10000).
 void vision_plane_angles(const struct vision_batch *b, float *cos_out, float *sin_out);
+
+// Adds to each row of h the learned positions of its column and of its row, which are rows
+// step * column and step * row + apart of the table. Patches go row by row.
+struct tensor *vision_add_axes(struct graph *g, const struct vision_batch *b, struct tensor *h,
+                               int64_t step, int64_t apart);
 
 // Drops the first `from` rows of every tile: [T * (rows of a tile - from), Dv].
 struct tensor *vision_drop_rows(struct graph *g, const struct vision_batch *b, struct tensor *h,

@@ -134,25 +134,11 @@ static struct tensor *gemma_pixels(struct graph *g, struct tensor *x)
     return op_add(g, y, less);
 }
 
-// Adds to each patch the learned positions of its column and of its row, which follow them.
+// The positions of the rows follow those of the columns.
 static struct tensor *gemma_positions(struct graph *g, const struct vision_batch *b,
                                       struct tensor *h)
 {
-    const struct vision_config *c = &b->vision->config;
-    int32_t *index = xreallocarray(NULL, (size_t)b->rows + 1, 2 * sizeof *index);
-    float *weight = xreallocarray(NULL, (size_t)b->rows + 1, 2 * sizeof *weight);
-    for (size_t k = 0; k < b->count; k++)
-        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
-            const int64_t patch = i - b->at[k], cols = b->picture[k].cols;
-            index[2 * i] = (int32_t)(patch % cols);
-            index[2 * i + 1] = (int32_t)(c->table_cols + patch / cols);
-            weight[2 * i] = weight[2 * i + 1] = 1;
-        }
-    struct tensor *table = op_widen(g, graph_weight(&b->vision->position)); // [2*P, Dv]
-    h = op_add(g, h, op_blend_rows(g, table, index, weight, b->rows, 2));
-    free(index);
-    free(weight);
-    return h;
+    return vision_add_axes(g, b, h, 1, b->vision->config.table_cols);
 }
 
 // The first d/4 pairs rotate by the column, the others by the row.

@@ -237,6 +237,25 @@ struct tensor *vision_add_positions(struct graph *g, const struct vision_batch *
     return op_add(g, h, position);
 }
 
+struct tensor *vision_add_axes(struct graph *g, const struct vision_batch *b, struct tensor *h,
+                               int64_t step, int64_t apart)
+{
+    int32_t *index = xreallocarray(NULL, (size_t)b->rows + 1, 2 * sizeof *index);
+    float *weight = xreallocarray(NULL, (size_t)b->rows + 1, 2 * sizeof *weight);
+    for (size_t k = 0; k < b->count; k++)
+        for (int64_t i = b->at[k]; i < b->at[k + 1]; i++) {
+            const int64_t patch = i - b->at[k], cols = b->picture[k].cols;
+            index[2 * i] = (int32_t)(step * (patch % cols));
+            index[2 * i + 1] = (int32_t)(step * (patch / cols) + apart);
+            weight[2 * i] = weight[2 * i + 1] = 1;
+        }
+    struct tensor *table = op_widen(g, graph_weight(&b->vision->position)); // [2*P, Dv]
+    h = op_add(g, h, op_blend_rows(g, table, index, weight, b->rows, 2));
+    free(index);
+    free(weight);
+    return h;
+}
+
 // --- the rows that a row attends to, and its angles ----------------------------------------------
 
 static void whole_tiles(const struct vision_batch *b, int32_t *first, int32_t *end)

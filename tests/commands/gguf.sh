@@ -104,6 +104,7 @@ see qwen3-vl-moe none
 # Gemma 4's: files limit pixels, not visual tokens (12 of 6 x 6 pixels).
 see gemma4 none --set clip.vision.image_max_pixels=432
 see gemma4-moe none --set clip.vision.image_max_pixels=432
+see gemma4-unified none --set clip.vision.image_max_pixels=432
 # Pixtral's: files have the longest edge of pictures only as the encoder's image_size, unless vlmsh wrote them.
 see mistral3 none --set clip.vision.longest_edge=24
 see pixtral none --set clip.vision.longest_edge=16

@@ -28,7 +28,7 @@ for name in llama-3.2 qwen2 kimi-text glm4 air glm-4.5v; do written $name bf16 n
 # Models with their encoders; LLaVA's last block is not used and not written.
 # With sanitizers, one of each kind of encoder.
 encoders="internvl2-internlm2 kimi-vl glm-4.1v qwen3-vl-moe mistral3 gemma4"
-sanitized || encoders+=" qwen2.5-vl internvl3 internvl3.5 internvl2.5-qwen2 qwen2-vl qwen3-vl pixtral gemma4-moe"
+sanitized || encoders+=" qwen2.5-vl internvl3 internvl3.5 internvl2.5-qwen2 qwen2-vl qwen3-vl pixtral gemma4-moe gemma4-unified"
 for name in $encoders; do
     written $name bf16 none -c '/set chat.template plain' -c "/image $scene"
 done

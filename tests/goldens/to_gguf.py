@@ -174,7 +174,7 @@ GEMMA4_WHOLE = {"layer_scalar": "layer_output_scale.weight", "router.scale": "ff
                 "experts.down_proj": "ffn_down_exps.weight"}
 ARCH = {"glm4v_text": "glm4", "glm4": "glm4", "glm4v_moe_text": "glm4moe", "glm4_moe": "glm4moe", "deepseek_v3": "deepseek2", "llama": "llama", "mistral": "llama", "qwen2": "qwen2", "qwen2_5_vl": "qwen2vl", "qwen2_vl": "qwen2vl", "qwen3": "qwen3",
         "qwen3_moe": "qwen3moe", "qwen3_vl_text": "qwen3vl", "qwen3_vl_moe_text": "qwen3vlmoe", "qwen3_5_text": "qwen35",
-        "qwen3_5_moe_text": "qwen35moe", "gemma4_text": "gemma4"}
+        "qwen3_5_moe_text": "qwen35moe", "gemma4_text": "gemma4", "gemma4_unified_text": "gemma4"}
 
 
 def text_config(config):
@@ -361,7 +361,7 @@ def text_pairs(config, arch, split_heads):
         full, sliding = (config["rope_parameters"][k] for k in ("full_attention", "sliding_attention"))
         pairs.update({"attention.sliding_window": config["sliding_window"], "attention.sliding_window_pattern": slides,
                       "attention.shared_kv_layers": sharing, "rope.freq_base": full["rope_theta"],
-                      "embedding_length_per_layer_input": config["hidden_size_per_layer_input"],
+                      "embedding_length_per_layer_input": config.get("hidden_size_per_layer_input", 0),
                       "attention.key_length": wide, "attention.value_length": wide, "rope.dimension_count": wide,
                       "attention.key_length_swa": narrow, "attention.value_length_swa": narrow,
                       "rope.dimension_count_swa": narrow, "rope.freq_base_swa": sliding["rope_theta"],
@@ -501,6 +501,26 @@ def gemma4_encoder(tensors, patch):
             yield f"v.blk.{block}.{GEMMA4V[rest]}.{end}", t if t.shape else Tensor([1], t.type, t.data)
 
 
+def gemma4_unified_encoder(tensors, side):
+    """Without blocks; the columns of patches become 3 planes, and the positions of columns come before those of rows."""
+    names = {"patch_dense": "v.patch_embd", "patch_ln1": "v.patch_norm.1", "patch_ln2": "v.patch_norm.2", "pos_norm": "v.patch_norm.3"}
+    for key, t in tensors.items():
+        stem, _, end = key.partition(".vision_embedder.")[2].rpartition(".")
+        if key.endswith("embed_vision.embedding_projection.weight"):
+            yield "mm.input_projection.weight", t
+        elif key.endswith("pos_embedding"):
+            n = t.shape[0]
+            yield "v.position_embd.weight", Tensor([2, n, t.shape[2]], t.type, Tensor([2 * n, t.shape[2]], t.type, t.data).rows(
+                [2 * i + axis for axis in range(2) for i in range(n)]).data).to("F32")
+        elif stem in names:
+            if stem == "patch_ln1" or end == "weight" and stem == "patch_dense":
+                size, area = len(t.data) // math.prod(t.shape), side * side
+                rows = len(t.data) // (3 * area * size)
+                t = Tensor(t.shape, t.type, b"".join(t.data[((r * area + i) * 3 + c) * size:][:size]
+                                                      for r in range(rows) for c in range(3) for i in range(area)))
+            yield f"{names[stem]}.{end}", t
+
+
 def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
     """`keep`: blocks that count; `swap`: the layers of an FFN under each other's names, as for LLaVA; `deep`: blocks of
     DeepStack's mergers; `pixtral`: Pixtral's number of heads and the id of [IMG_BREAK]."""
@@ -570,6 +590,8 @@ def encoder_tensors(kind, tensors, keep, swap, deep, pixtral=None):
 def encoder_pairs(kind, whole, blocks, preprocessor):
     v = whole["vision_config"]
     side = lambda x: x[0] if isinstance(x, list) else x
+    if kind == "gemma4_unified":
+        v = {"hidden_size": v["mm_embed_dim"], "intermediate_size": 0, "num_attention_heads": 0, "num_heads": 0, **v}
     width = v.get("embed_dim", v["hidden_size"])
     ffn = whole["intermediate_size"] if kind == "qwen2_vl" else v["intermediate_size"]  # wrong for qwen2_vl, but as the converter writes it
     pairs = {"embedding_length": width, "feed_forward_length": ffn, "block_count": blocks,
@@ -585,8 +607,8 @@ def encoder_pairs(kind, whole, blocks, preprocessor):
         pairs["attention.layer_norm_epsilon"] = 1e-5
         if "spatial_merge_size" in whole:
             pairs["spatial_merge_size"] = whole["spatial_merge_size"]
-    elif kind == "gemma4":
-        pairs.update({"projector_type": "gemma4v", "attention.layer_norm_epsilon": v["rms_norm_eps"], "image_size": 224})
+    elif kind in ("gemma4", "gemma4_unified"):
+        pairs.update({"projector_type": "gemma4v" if kind == "gemma4" else "gemma4uv", "attention.layer_norm_epsilon": v["rms_norm_eps"], "image_size": 224})
     elif kind in ("llava", "llava_next"):
         more["clip.projector_type"] = "mlp"
         clip = v["model_type"] == "clip_vision_model"
@@ -640,7 +662,7 @@ def write_encoder(path, source, whole, tensors, o):
     apart = os.path.exists(f"{source}/preprocessor_config.json")
     preprocessor = json.load(open(f"{source}/{'pre' if apart else ''}processor_config.json"))
     preprocessor = preprocessor.get("image_processor", preprocessor)
-    blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"]["depth"]
+    blocks = whole["vision_config"].get("num_hidden_layers") or whole["vision_config"].get("depth", 0)
     if whole.get("vision_feature_layer", -1) < 0:
         blocks += 1 + whole.get("vision_feature_layer", -2 if kind in ("llava", "llava_next") else -1)
     deep = whole["vision_config"].get("deepstack_visual_indexes")
@@ -652,6 +674,8 @@ def write_encoder(path, source, whole, tensors, o):
     all = encoder_tensors(kind, tensors, blocks, o.swap, deep, pixtral)
     if kind == "gemma4":
         all = gemma4_encoder(tensors, whole["vision_config"]["patch_size"])
+    if kind == "gemma4_unified":
+        all = gemma4_unified_encoder(tensors, whole["vision_config"]["model_patch_size"])
     out = {n: t.to("F32") if len(t.shape) == 1 else t for n, t in all}
     out.update({name: Tensor([4], "F32", bytes(16)) for name in o.add})
     out = {name: t for name, t in out.items() if name not in o.drop}

@@ -165,8 +165,14 @@ char *family_module_name(const struct family *f, const struct weight *w)
 {
     char *plain = weight_plain_name(w->name), *dot = strrchr(plain, '.');
     if (dot) *dot = 0;
-    const char *prefix = f->module_prefix[w->part];
-    char *name = xasprintf("%s%s", prefix ? prefix : "", plain);
+    const char *prefix = f->module_prefix[w->part], *rest = plain, *module = "";
+    for (const struct module_name *m = f->modules; m && m->file; m++) {
+        const size_t n = strlen(m->file);
+        if (strncmp(plain, m->file, n) != 0 || (plain[n] && plain[n] != '.')) continue;
+        module = m->module, rest = plain + n;
+        break;
+    }
+    char *name = xasprintf("%s%s%s", prefix ? prefix : "", module, rest);
     free(plain);
     return name;
 }

@@ -75,9 +75,11 @@ struct family_mmproj {
     // The projector is Gemma 3's: gains of 1 + w, and a matrix with the outputs as columns, which
     // llama.cpp needs in f16 or f32.
     bool columns;
-    bool audio; // files may also hold an audio encoder; the type's key is then
-                // clip.vision.projector_type
-    bool axes;  // the table of positions has one part for columns and one for rows: [2, n, Dv]
+    bool audio;   // files may also hold an audio encoder; the type's key is then
+                  // clip.vision.projector_type
+    bool axes;    // the table of positions has one part for columns and one for rows: [2, n, Dv]
+    bool planes;  // no blocks; pixels are normed before the first linear layer, and are 3 planes
+    int64_t pool; // side of a patch in units of the file's patch_size; 0: 1
     const char *norm;      // name of the projector's norm
     const char *linear[2]; // names of its linear layers
     // A token and the name of the tensor that holds a copy of its embedding; NULL: none.
@@ -89,6 +91,10 @@ struct family_mmproj {
 };
 
 #define FAMILY_MMPROJ_REFUSED "the picture encoder cannot be written as GGUF: %s"
+
+struct module_name {
+    const char *file, *module;
+};
 
 struct family {
     const char *name;                 // "llava"
@@ -112,6 +118,9 @@ struct family {
     // Prefix that current transformers versions put before the plain name (core/model/weights.h) of
     // a tensor of each part.
     const char *module_prefix[MODEL_PARTS];
+    // Modules whose plain names differ between files and transformers' classes, ended by a row
+    // without names; NULL: none.
+    const struct module_name *modules;
     // Texts around a picture's visual tokens, whatever the chat template; NULL: none.
     const char *picture_before, *picture_after;
     // The text before each part of a picture's visual tokens (picture_kind.parts) and after the

@@ -1,5 +1,5 @@
 // core/model/families/gemma4.c -- Gemma 4 with pictures: an encoder for pictures of any size,
-// pooled features, the decoder of gemma4_text.c.
+// pooled features, the decoder of gemma4_text.c. gemma4_unified.c is the model without an encoder.
 //
 // A picture is enlarged or reduced to a budget of visual tokens, each of pool x pool patches. The
 // projector is a norm without a gain and one matrix. Audio and videos are not read.
@@ -7,13 +7,15 @@
 
 #include "core/files/gguf_parts.h"
 #include "core/files/gguf_write.h"
+#include "core/model/families/gemma4.h"
 #include "core/model/families/native.h"
 #include "core/model/families/text.h"
 #include "core/ops/ops.h"
 
 // --- config --------------------------------------------------------------------------------------
 
-static int read_config(struct model *m, const cJSON *config, struct err *err)
+int gemma4_read_config(struct model *m, const struct vision_kind *kind, const cJSON *config,
+                       struct err *err)
 {
     const cJSON *vision;
     struct vision_config *v = &m->vision.config;
@@ -22,20 +24,22 @@ static int read_config(struct model *m, const cJSON *config, struct err *err)
         family_placeholder_read(m, config, "image_token_id", "image_token_index", 258880, err) < 0)
         return -1;
     if (!vision)
-        return err_set(err, "\"vision_config\" is missing: a model without an encoder is opened as "
-                            "Gemma4ForCausalLM");
-    if (vision_config_read(v, &vision_gemma, vision, err) < 0) return err_in(err, "vision_config");
+        return err_set(err,
+                       "\"vision_config\" is missing: a model that reads no pictures is opened as "
+                       "%sForCausalLM",
+                       kind == &vision_gemma ? "Gemma4" : "Gemma4Unified");
+    if (vision_config_read(v, kind, vision, err) < 0) return err_in(err, "vision_config");
     m->projector.eps = v->eps;
     return 0;
 }
 
-static const char *const picture_keys[] = { PICTURE_SHARED_KEYS, "patch_size", "max_soft_tokens",
+const char *const gemma4_picture_keys[] = { PICTURE_SHARED_KEYS, "patch_size", "max_soft_tokens",
                                             "pooling_kernel_size", NULL };
 
-enum { BUDGET = 280, POOL = 3, THETA = 100 }; // of the published models
+enum { THETA = 100 }; // of the published models
 
 // The processor only divides by 255; the encoder does the rest.
-static int read_pictures(struct model *m, const cJSON *json, struct err *err)
+int gemma4_read_pictures(struct model *m, const cJSON *json, struct err *err)
 {
     const struct vision_config *v = &m->vision.config;
     struct picture_config *p = &m->picture;
@@ -46,17 +50,19 @@ static int read_pictures(struct model *m, const cJSON *json, struct err *err)
     p->limit_side = v->table_cols + 1;
     p->channels_last = true;
     if (picture_config_read_shared(p, json, err) < 0 ||
-        json_int(json, "max_soft_tokens", 1, 100000, BUDGET, &p->budget, err) < 0 ||
-        vision_check_equal(json, "patch_size", v->patch, err) < 0 ||
-        vision_check_equal(json, "pooling_kernel_size", v->merge, err) < 0)
+        json_int(json, "max_soft_tokens", 1, 100000, GEMMA4_BUDGET, &p->budget, err) < 0)
         return -1;
     return p->resize ? 0 : err_set(err, "\"do_resize\" false is not supported");
 }
 
 static int gemma4_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
-    if (read_config(m, c->config, err) < 0) return err_in(err, "config.json");
-    if (read_pictures(m, c->preprocessor, err) == 0) return 0;
+    const struct vision_config *v = &m->vision.config;
+    if (gemma4_read_config(m, &vision_gemma, c->config, err) < 0) return err_in(err, "config.json");
+    if (gemma4_read_pictures(m, c->preprocessor, err) == 0 &&
+        vision_check_equal(c->preprocessor, "patch_size", v->patch, err) == 0 &&
+        vision_check_equal(c->preprocessor, "pooling_kernel_size", v->merge, err) == 0)
+        return 0;
     return err_in(err, "%s", checkpoint_preprocessor_file(c));
 }
 
@@ -72,22 +78,28 @@ static struct tensor *project(struct graph *g, const struct projector *p, struct
     return linear_forward(g, op_rmsnorm_plain(g, x, (float)p->eps), &p->linear_1); // [S, D]
 }
 
-static const struct projector_kind projector = { .bind = bind_projector, .forward = project };
+static const struct projector_kind projector_kind = { .bind = bind_projector, .forward = project };
 
-static int gemma4_bind(struct model *m, const struct checkpoint *c, struct err *err)
+int gemma4_bind_parts(struct model *m, const struct checkpoint *c, const char *const *vision,
+                      const char *const *projector, struct err *err)
 {
     static const char *const text[] = { "model.language_model.", "language_model.model.", NULL };
-    static const char *const vision[] = { "model.vision_tower.", "vision_tower.", NULL };
-    static const char *const embed[] = { "model.embed_vision.", "embed_vision.", NULL };
-    m->projector.kind = &projector;
+    m->projector.kind = &projector_kind;
     return family_bind(m, c,
                        &(struct family_prefixes){
                            .text = decoder_prefix(c, m->decoder.config.kind, text, "embed_tokens"),
                            .head = "",
                            .vision = bind_prefix(c, vision, m->vision.config.kind->patch_weight),
-                           .projector = bind_prefix(c, embed, "embedding_projection.weight"),
+                           .projector = bind_prefix(c, projector, "embedding_projection.weight"),
                        },
                        err);
+}
+
+static int gemma4_bind(struct model *m, const struct checkpoint *c, struct err *err)
+{
+    static const char *const vision[] = { "model.vision_tower.", "vision_tower.", NULL };
+    static const char *const embed[] = { "model.embed_vision.", "embed_vision.", NULL };
+    return gemma4_bind_parts(m, c, vision, embed, err);
 }
 
 static enum model_part_kind gemma4_part(const struct model *m, const char *tensor)
@@ -173,45 +185,51 @@ static bool normalizes(const cJSON *preprocessor)
     return any;
 }
 
-// Files state the budget in pixels, if at all.
+void gemma4_read_gguf(struct encoder_config *e, int64_t patch, int64_t pool)
+{
+    const int64_t side = patch * pool;
+    if (patch > 1000 || pool > 64)
+        config_refuse(&e->c,
+                      "'clip.vision.patch_size' is %lld and 'projector.scale_factor' %lld; "
+                      "such large patches are not supported",
+                      (long long)patch, (long long)pool);
+    encoder_means(e);
+    encoder_placeholder(e, "image_token_id", "<|image|>");
+    if (e->c.failed) return;
+    // Files state the budget in pixels, if at all.
+    const int64_t pixels = config_value(&e->c, "image_max_pixels", 1, GEMMA4_BUDGET * side * side);
+    const int64_t budget = pixels / (side * side);
+    if (e->c.failed) return;
+    cJSON_AddNumberToObject(e->vision, "pooling_kernel_size", (double)pool);
+    config_put_text(e->preprocessor, "image_processor_type", "Gemma4ImageProcessor");
+    cJSON_AddNumberToObject(e->preprocessor, "patch_size", (double)patch);
+    cJSON_AddNumberToObject(e->preprocessor, "pooling_kernel_size", (double)pool);
+    cJSON_AddNumberToObject(e->preprocessor, "max_soft_tokens", (double)budget);
+    cJSON_AddBoolToObject(e->preprocessor, "do_normalize", normalizes(e->preprocessor));
+}
+
 static void read_gguf(struct encoder_config *e)
 {
     const struct safetensor *table = gguf_find(e->c.file, "v.position_embd.weight");
     const struct safetensor *head = gguf_find(e->c.file, "v.blk.0.attn_q_norm.weight");
     const int64_t heads = config_value(&e->c, "attention.head_count", 1, GGUF_NEEDED);
     const int64_t patch = config_value(&e->c, "patch_size", 1, GGUF_NEEDED);
-    const int64_t pool = config_value(&e->c, "projector.scale_factor", 1, POOL);
-    const int64_t side = patch * pool;
+    const int64_t pool = config_value(&e->c, "projector.scale_factor", 1, GEMMA4_POOL);
     if (!table || table->rank != 3)
         config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing or does not have "
                              "three dimensions");
     if (!head) config_refuse(&e->c, "tensor 'v.blk.0.attn_q_norm.weight' is missing");
-    if (patch > 1000 || pool > 64)
-        config_refuse(&e->c,
-                      "'clip.vision.patch_size' is %lld and 'projector.scale_factor' %lld; "
-                      "such large patches are not supported",
-                      (long long)patch, (long long)pool);
     if (!table || !head || e->c.failed) return;
     config_put_text(e->vision, "model_type", "gemma4_vision");
     encoder_sizes(e, "num_hidden_layers", "num_attention_heads");
     config_int(&e->c, "attention.head_count", "num_key_value_heads", heads);
     cJSON_AddNumberToObject(e->vision, "head_dim", (double)head->shape[0]);
     config_real(&e->c, "attention.layer_norm_epsilon", "rms_norm_eps", 1e-6);
-    cJSON_AddNumberToObject(e->vision, "pooling_kernel_size", (double)pool);
     cJSON_AddNumberToObject(e->vision, "position_embedding_size", (double)table->shape[1]);
     cJSON_AddBoolToObject(e->vision, "standardize", encoder_has(e, "v.std_bias"));
     cJSON_AddBoolToObject(e->vision, "use_clipped_linears",
                           encoder_has(e, "v.blk.0.attn_q.input_min"));
-    encoder_means(e);
-    encoder_placeholder(e, "image_token_id", "<|image|>");
-    const int64_t pixels = config_value(&e->c, "image_max_pixels", 1, BUDGET * side * side);
-    const int64_t budget = pixels / (side * side);
-    if (e->c.failed) return;
-    config_put_text(e->preprocessor, "image_processor_type", "Gemma4ImageProcessor");
-    cJSON_AddNumberToObject(e->preprocessor, "patch_size", (double)patch);
-    cJSON_AddNumberToObject(e->preprocessor, "pooling_kernel_size", (double)pool);
-    cJSON_AddNumberToObject(e->preprocessor, "max_soft_tokens", (double)budget);
-    cJSON_AddBoolToObject(e->preprocessor, "do_normalize", normalizes(e->preprocessor));
+    gemma4_read_gguf(e, patch, pool);
 }
 
 static const struct gguf_name gguf_outer[] = {
@@ -249,11 +267,11 @@ static const struct gguf_name gguf_block[] = {
     { 0 },
 };
 
-static const char *const gguf_texts[] = { "gemma4", NULL };
+const char *const gemma4_gguf_texts[] = { "gemma4", NULL };
 
 static const struct gguf_encoder gguf_encoder = {
     .type = "gemma4v",
-    .texts = gguf_texts,
+    .texts = gemma4_gguf_texts,
     .architecture = "Gemma4ForConditionalGeneration",
     .model_type = "gemma4",
     .prefixes = { "model.language_model.", "" },
@@ -277,14 +295,18 @@ static int check_gguf(const struct model *m, struct err *err)
     return d->input_pad ? err_set(err, FAMILY_MMPROJ_REFUSED, "its \"pad_token_id\"") : 0;
 }
 
+void gemma4_put_gguf(const struct model *m, int64_t pool, struct gguf_writer *out)
+{
+    const int64_t side = m->picture.multiple;
+    gguf_writer_u32(out, ".image_size", 224); // unused; llama.cpp needs it
+    if (pool != GEMMA4_POOL) gguf_writer_u32(out, ".projector.scale_factor", pool);
+    if (m->picture.budget != GEMMA4_BUDGET)
+        gguf_writer_u32(out, ".image_max_pixels", m->picture.budget * side * side);
+}
+
 static void put_gguf(const struct model *m, struct gguf_writer *out)
 {
-    const struct vision_config *v = &m->vision.config;
-    const int64_t side = v->patch * v->merge;
-    gguf_writer_u32(out, ".image_size", 224); // unused; llama.cpp needs it
-    if (v->merge != POOL) gguf_writer_u32(out, ".projector.scale_factor", v->merge);
-    if (m->picture.budget != BUDGET)
-        gguf_writer_u32(out, ".image_max_pixels", m->picture.budget * side * side);
+    gemma4_put_gguf(m, m->vision.config.merge, out);
 }
 
 static const struct family_mmproj mmproj = { .type = "gemma4v",
@@ -298,17 +320,11 @@ static const struct family_mmproj mmproj = { .type = "gemma4v",
 const struct family family_gemma4 = {
     .name = "gemma4",
     .architectures = (const char *const[]){ "Gemma4ForConditionalGeneration", NULL },
-    .relatives = (const char *const[]){ "Gemma4UnifiedForConditionalGeneration", NULL },
     .model_types = (const char *const[]){ "gemma4", NULL },
     .configure = gemma4_configure,
     .bind = gemma4_bind,
     .part = gemma4_part,
     .mmproj = &mmproj,
     .shapes = shapes,
-    .module_prefix = FAMILY_MODULE_PREFIX,
-    .picture_before = "<|image>",
-    .picture_after = "<image|>",
-    .pictures = &native_pictures,
-    .picture_processors = (const char *const[]){ "Gemma4", NULL },
-    .picture_keys = picture_keys,
+    GEMMA4_PICTURES,
 };

@@ -10,46 +10,26 @@
 // and each layer has an input of its own for each token (core/model/layer_inputs.c). Only in 31B
 // and 26B-A4B, layers with wider heads make keys and values by one projection. Only 26B-A4B has
 // experts beside its FFNs (core/model/ffn_experts.c).
+#include "core/model/families/gemma4.h"
 #include "core/model/families/text.h"
-#include "core/model/layer_inputs.h"
 
-static const struct attention_kind *attention_of(const struct decoder_config *c, int layer)
+const struct attention_kind *gemma4_attention(const struct decoder_config *c, int layer)
 {
     return decoder_shares(c, layer) ? &attention_sharing : &attention_valued;
 }
 
 static const struct decoder_kind decoder = {
-    .ffn_size = 9216,
-    .vocab = 262144,
+    GEMMA4_DECODER,
     .max_positions = 131072,
-    .head_size = 256,
-    .heads = 8,
-    .kv_heads = 4,
-    .theta = 1e6,
-    .tied = true,
-    .slides_by_default = true,
-    .sliding_pattern = 6,
-    .gelu = true,
-    .embed_scaled = true,
-    .scores_unscaled = true,
-    .attention = &attention_valued,
-    .attention_of = attention_of,
+    .window = 512,
     .ffn = &ffn_beside_experts,
-    .norms = &norms_gemma,
-    .rotary = &rotary_proportional,
-    .gguf = "gemma4",
-    .keys = (const char *const[]){ "full_attention", "sliding_attention", "num_kv_shared_layers",
-                                   "attention_k_eq_v", "hidden_size_per_layer_input",
-                                   "final_logit_softcapping", "use_bidirectional_attention",
-                                   "rope_local_base_freq", "enable_moe_block", NULL },
-    .after_layer = layer_inputs_add,
-    .end_weight = layer_inputs_weight,
+    .keys = (const char *const[]){ GEMMA4_KEYS, "hidden_size_per_layer_input", "enable_moe_block",
+                                   NULL },
 };
 
 const struct family family_gemma4_text = {
     .name = "gemma4_text",
     .architectures = (const char *const[]){ "Gemma4ForCausalLM", NULL },
-    .relatives = (const char *const[]){ "Gemma4UnifiedForCausalLM", NULL },
     .model_types = (const char *const[]){ "gemma4_text", NULL },
     .decoder = &decoder,
     TEXT_FAMILY,

@@ -81,6 +81,8 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("gemma4-e4b").total, 7632344554);
     assert_int_equal(count("gemma4-31b").total, 31273088876);
     assert_int_equal(count("gemma4-26b-a4b").total, 25805936206);
+    // The hub counts 11959730224, with the 640 x 3840 weights that read audio.
+    assert_int_equal(count("gemma4-12b").total, 11959730224 - 2457600);
     assert_int_equal(count("mistral-small-3.1").total, 24011361280);
     assert_int_equal(count("pixtral-12b").total, 12682739712);
     assert_int_equal(count("qwen3-vl-2b").total, 2127532032);

@@ -68,11 +68,19 @@ class Decoder(small.Decoder):
         seen["plain_q"], seen["plain_k"] = q, k
         far, block = positions[:, None] - positions[None, :], self.block[positions]
         same = (block[:, None] == block[None, :]) & (block[:, None] >= 0)
-        hidden = far < 0 if full else ((far < 0) & ~same) | (far >= self.c["sliding_window"])
+        hidden = self.hidden(far, same, full)
         k, v = (t.repeat_interleave(H // K, 1) for t in (small.rotate(k, positions, full), v))
         p = torch.einsum("qhd,khd->hqk", small.rotate(q, positions, full), k).masked_fill(hidden, -math.inf).softmax(-1)
         seen["probs"], seen["v"] = p, v
         return torch.einsum("hqk,khd->qhd", p, v).reshape(len(h), H * d) @ self.weight(at + "o_proj").T
+
+    def hidden(self, far, same, full):
+        """The keys that rows do not see; `same`: rows of one picture."""
+        return far < 0 if full else ((far < 0) & ~same) | (far >= self.c["sliding_window"])
+
+    def after_ffn(self, x, y, at):
+        y = rms(y, self.weight(at + "post_feedforward_layernorm_1"))
+        return rms(y + self.experts(x, at), self.weight(at + "post_feedforward_layernorm"))
 
     def experts(self, x, at):
         scale = self.w[small.TEXT + at + "router.scale"]
@@ -101,8 +109,7 @@ class Decoder(small.Decoder):
             x = h + rms(self.attention(h, l, positions, None, seen), self.weight(at + "post_attention_layernorm"))
             y = rms(x, self.weight(at + "pre_feedforward_layernorm"))
             y = gelu(y @ self.weight(at + "mlp.gate_proj").T) * (y @ self.weight(at + "mlp.up_proj").T)
-            y = rms(y @ self.weight(at + "mlp.down_proj").T, self.weight(at + "post_feedforward_layernorm_1"))
-            y = x + rms(y + self.experts(x, at), self.weight(at + "post_feedforward_layernorm"))
+            y = x + self.after_ffn(x, y @ self.weight(at + "mlp.down_proj").T, at)
             if l == base.LAYER:
                 info["ffn_in"], info["ffn_out"] = x, y
             h = y * self.w[small.TEXT + at + "layer_scalar"]
@@ -156,8 +163,8 @@ def write_golden(ref, golden, *rest):  # ../gemma4 proves the pixels of another 
     written(ref, golden, *rest)
 
 
-write_small, build_small, draw_small, written = small.write_configs, small.build, small.draw, base.write_golden
-base.write_golden = write_golden
+write_small, build_small, draw_small, train_small = small.write_configs, small.build, small.draw, small.add_training
+written, base.write_golden = base.write_golden, write_golden
 for where in (small, base):
     where.build, where.draw, where.add_training = build, draw, add_training
 small.Decoder = Decoder

@@ -30,6 +30,7 @@ TYPES = ["sliding_attention", "full_attention", "sliding_attention", "full_atten
          "full_attention"]
 PICTURES, TEXT = base.PICTURES, "model.language_model."
 base.HERE, base.LAYER, base.EPS = HERE, 1, 1e-6
+ENCODER = ("vision_tower",)  # names of its weights contain one of these
 base.CHATS["two_images"] = [base.user("scene", "tall", "How do these two differ?")]
 
 
@@ -257,6 +258,8 @@ class Decoder:
 
 
 class Reference(base.Reference):
+    CELL = 9  # patches of a visual token
+
     def __init__(self, config, processor, seed):
         self.config = config
         self.model = build(config)
@@ -285,7 +288,7 @@ class Reference(base.Reference):
         for i, part in enumerate(parts):
             full += part
             if i < len(pixels):
-                full += "<|image>" + "<|image|>" * (len(pixels[i][0]) // 9) + "<image|>"
+                full += "<|image>" + "<|image|>" * (len(pixels[i][0]) // self.CELL) + "<image|>"
         return text, self.tokenizer(full, add_special_tokens=False, return_tensors="pt")["input_ids"][0], pixels
 
     def forward(self, ids, pixels, model=None, **more):
@@ -435,8 +438,13 @@ def sample_loss(model, ref, name):
     return torch.nn.functional.cross_entropy(logits[:-1], labels[1:]), ids, labels, start
 
 
+def file_name(name):
+    return name
+
+
 def add_training(golden, ref, exact):
-    named = [(n, p, q) for (n, p), q in zip(ref.model.named_parameters(), exact.parameters()) if "vision_tower" not in n]
+    named = [(file_name(n), p, q) for (n, p), q in zip(ref.model.named_parameters(), exact.parameters())
+             if not any(part in n for part in ENCODER)]
     norms = [n for n, _, _ in named if n.endswith(("input_layernorm.weight", "post_attention_layernorm.weight"))]
     apart = norms + [n for n, _, _ in named if "embed_vision" in n or n.endswith("embed_tokens.weight")]
     full, full64, labelled = 0, 0, {}

@@ -1,6 +1,7 @@
-// tests/core/model/families/gemma4.c -- core/model/families/gemma4.c, gemma4_text.c,
-// core/model/attention_shared.c, pass_shared.c, vision_gemma.c: configs, sizes of heads, which
-// layer shares which keys, sizes of pictures, shared keys after pruning and undo, refusals.
+// tests/core/model/families/gemma4.c -- core/model/families/gemma4.c, gemma4_unified.c,
+// gemma4_text.c, gemma4_unified_text.c, core/model/attention_shared.c, pass_shared.c,
+// vision_gemma.c, vision_gemma_unified.c: configs, sizes of heads, which layer shares which keys,
+// which rows see which, sizes of pictures, shared keys after pruning and undo, refusals.
 // (tests/core/model/families/goldens.c compares numbers.)
 #include "core/model/companions.h"
 #include "core/model/families/family.h"
@@ -97,6 +98,37 @@ static void keys_and_values_may_be_one_projection(void **state)
     assert_int_equal(pass_sees(&c, true, &s, 1).end, 4);
     assert_int_equal(pass_sees(&c, false, &s, 1).end, 2);
     assert_int_equal(pass_start(&c, &s, 3), 1);
+}
+
+// Without an encoder: a picture's rows see all its rows, in all layers and before their window.
+static void pictures_without_an_encoder_are_whole(void **state)
+{
+    static const char text[] = "{\"model_type\": \"gemma4_unified_text\", \"hidden_size\": 64, "
+                               "\"num_hidden_layers\": 7%s}";
+    struct err err = { 0 };
+    struct decoder_config c;
+    char own[256];
+    (void)state;
+    snprintf(own, sizeof own, text, "");
+    must(config_of(&c, own, &err), &err);
+    assert_true(c.window == 1024 && c.max_positions == 262144 && !c.layer_input);
+    assert_true(c.pictures_whole && c.pictures_unwindowed && !c.pictures_whole_sliding);
+    c.window = 2;
+    int32_t picture[] = { -1, 0, 0, 0, 0, -1, -1 }, ids[7] = { 0 }, cell[7] = { 0 };
+    const struct sequence s = { .n = 7, .ids = ids, .picture = picture, .cell = cell };
+    // The rows that each row sees, in layers with a window and without.
+    static const int64_t sees[][4] = { { 0, 1, 0, 1 }, { 0, 5, 0, 5 }, { 1, 5, 0, 5 },
+                                       { 1, 5, 0, 5 }, { 1, 5, 0, 5 }, { 4, 6, 0, 6 },
+                                       { 5, 7, 0, 7 } };
+    for (int64_t row = 0; row < s.n; row++) {
+        const struct row_range in = pass_sees(&c, true, &s, row),
+                               all = pass_sees(&c, false, &s, row);
+        assert_true(in.first == sees[row][0] && in.end == sees[row][1]);
+        assert_true(all.first == sees[row][2] && all.end == sees[row][3]);
+    }
+    snprintf(own, sizeof own, text, ", \"use_bidirectional_attention\": null");
+    must(config_of(&c, own, &err), &err);
+    assert_false(c.pictures_whole || c.pictures_unwindowed);
 }
 
 static void other_configs_are_refused(void **state)
@@ -277,13 +309,110 @@ static void a_turn_after_pruning_reuses_the_cache(void **state)
     golden_close(&g);
 }
 
+// Opens a copy of the golden without an encoder in which `from` of a file is `to`; err.text has the
+// message if that fails.
+static struct model *open_changed(const char *file, const char *from, const char *to,
+                                  struct err *err)
+{
+    static const char *const files[] = { "config.json", "model.safetensors", "tokenizer.json",
+                                         "tokenizer_config.json", "processor_config.json" };
+    char *folder = scratch_new(), *path = xasprintf("tests/goldens/gemma4-unified/%s", file);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        scratch_copy(folder, "tests/goldens/gemma4-unified", files[i]);
+    size_t size;
+    char *text = file_read(path, 1 << 20, &size, err), *at = text ? strstr(text, from) : NULL;
+    if (!at) fail_msg("'%s' does not contain '%s'", path, from);
+    char *changed = xasprintf("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    scratch_text(folder, file, changed);
+    struct model *m = model_load(folder, test_device(), NULL, err);
+    free(changed);
+    free(text);
+    free(path);
+    scratch_remove(folder);
+    return m;
+}
+
+static void other_models_without_an_encoder_are_refused(void **state)
+{
+    static const char *const refused[][4] = {
+        { "config.json", "\"mm_embed_dim\": 12", "\"mm_embed_dim\": 8",
+          "\"output_proj_dims\" 12 differs from \"mm_embed_dim\" 8" },
+        { "config.json", "\"model_patch_size\": 6", "\"model_patch_size\": 7",
+          "\"model_patch_size\" is 7, but the encoder's is 6" },
+        { "config.json", "\"mm_posemb_size\": 14", "\"mm_posemb_size\": 15", "pos_embedding" },
+        { "config.json", "\"attention_k_eq_v\": true",
+          "\"attention_k_eq_v\": true, \"hidden_size_per_layer_input\": 4",
+          "\"hidden_size_per_layer_input\" 4 changes what the model computes" },
+        { "config.json", "\"attention_k_eq_v\": true",
+          "\"attention_k_eq_v\": true, \"enable_moe_block\": true",
+          "\"enable_moe_block\" true changes what the model computes" },
+        { "config.json", "\"vision_config\"", "\"no_vision_config\"",
+          "opened as Gemma4UnifiedForCausalLM" },
+        { "processor_config.json", "\"patch_size\": 2", "\"patch_size\": 3",
+          "\"patch_size\" 3 times \"pooling_kernel_size\" 3 is not 6" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct err err = { 0 };
+        assert_null(open_changed(refused[i][0], refused[i][1], refused[i][2], &err));
+        if (!strstr(err.text, refused[i][3])) fail_msg("%s", err.text);
+    }
+}
+
+// Only the side of a pooled patch matters. Without an encoder there is no attention to score with.
+static void without_an_encoder_nothing_scores_patches(void **state)
+{
+    struct golden g;
+    struct err err = { 0 };
+    (void)state;
+    struct model *m =
+        open_changed("processor_config.json", "\"patch_size\": 2,\n  \"pooling_kernel_size\": 3",
+                     "\"patch_size\": 3,\n  \"pooling_kernel_size\": 2", &err);
+    if (!m) fail_msg("%s", err.text);
+    assert_int_equal(m->picture.multiple, 6);
+    model_free(m);
+    golden_open(&g, "gemma4-unified");
+    assert_int_equal(engine_set(g.engine, "prune.score", "cls", &err), -1);
+    assert_non_null(strstr(err.text, "this model has none"));
+    golden_close(&g);
+}
+
+// transformers renames the parts without an encoder when it reads and writes files; adapters have
+// the names of its modules.
+static void adapters_name_modules_as_transformers(void **state)
+{
+    static const char *const names[][2] = {
+        { "vision_embedder.patch_dense.weight", "model.embed_vision.patch_dense" },
+        { "vision_embedder.pos_embedding", "model.embed_vision" },
+        { "embed_vision.embedding_projection.weight",
+          "model.embed_vision.multimodal_embedder.embedding_projection" },
+        { "layers.0.mlp.up_proj.weight", "model.language_model.layers.0.mlp.up_proj" },
+    };
+    struct golden g;
+    (void)state;
+    golden_open(&g, "gemma4-unified");
+    const struct model *m = engine_model(g.engine);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct weight *w = weights_find(&m->weights, names[i][0]);
+        assert_non_null(w);
+        char *module = family_module_name(m->family, w);
+        assert_string_equal(module, names[i][1]);
+        free(module);
+    }
+    golden_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_share_the_last_keys_of_their_kind),
         cmocka_unit_test(some_pairs_of_wide_heads_do_not_turn),
         cmocka_unit_test(keys_and_values_may_be_one_projection),
+        cmocka_unit_test(pictures_without_an_encoder_are_whole),
         cmocka_unit_test(other_configs_are_refused),
+        cmocka_unit_test(other_models_without_an_encoder_are_refused),
+        cmocka_unit_test(without_an_encoder_nothing_scores_patches),
+        cmocka_unit_test(adapters_name_modules_as_transformers),
         cmocka_unit_test(pictures_fill_their_budget),
         cmocka_unit_test(the_default_budget_is_named),
         cmocka_unit_test(the_budget_is_a_setting),

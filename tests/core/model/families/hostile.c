@@ -21,8 +21,8 @@
 #include "tests/device.h"
 
 static const char *const folders[] = {
-    "qwen3.5",    "qwen3.5-moe", "mistral3", "pixtral",         "gemma4",
-    "gemma4-moe", "glm-4.5v",    "glm-ocr",  "internvl3.5-moe", "minicpm-v-4.6",
+    "qwen3.5",  "qwen3.5-moe", "mistral3",        "pixtral",       "gemma4",         "gemma4-moe",
+    "glm-4.5v", "glm-ocr",     "internvl3.5-moe", "minicpm-v-4.6", "gemma4-unified",
 };
 static const char *const files[] = { "config.json", "preprocessor_config.json",
                                      "processor_config.json", "generation_config.json" };

@@ -9,7 +9,7 @@
 // Models with goldens of norm alignment, pruning and training.
 #define GOLDEN_TRAINED                                                                            \
     GOLDEN_SEEING, "internvl3.5", "internvl3.5-moe", "smolvlm", "gemma3", "gemma4", "gemma4-moe", \
-        "mistral3"
+        "gemma4-unified", "mistral3"
 #define GOLDEN_TEXT "llama-3.2", "qwen2"
 
 #endif
