@@ -79,7 +79,9 @@ static void filter_items(struct list_view *l)
     l->shown = xreallocarray(l->shown, l->count + 1, sizeof *l->shown);
     l->shown_count = l->selected = l->top = 0;
     for (size_t i = 0; i < l->count; i++) {
-        scores[i] = *filter_of(l) ? score_item(&l->items[i], filter_of(l)) : 1;
+        const bool filtered = *filter_of(l) != 0;
+        scores[i] =
+            filtered ? score_item(&l->items[i], filter_of(l)) : l->items[i].kind != ITEM_DEEPER;
         if (!scores[i]) continue;
         size_t at = l->shown_count++;
         for (; at > 0 && scores[l->shown[at - 1]] < scores[i]; at--)
@@ -108,6 +110,56 @@ void list_ready(struct view *v)
 {
     filter_items(&v->list);
     picker_look(v);
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+void list_await_files(struct view *v)
+{
+    v->list.request = ++v->list_requests;
+    v->list.awaits_files = v->list_files = true;
+}
+
+void list_files_free(void *part)
+{
+    if (part) list_release(part);
+    free(part);
+}
+
+void list_files(const struct list_request *r, bool (*wanted)(void *self),
+                void (*found)(void *self, struct list_view *part), void *self)
+{
+    struct list_view *part = xcalloc(1, sizeof *part);
+    part->request = r->number;
+    if (r->what) { // the folder's own entries at once
+        picker_entries(part, r);
+        part->awaits_files = true;
+        found(self, part);
+        part = xcalloc(1, sizeof *part);
+        part->request = r->number;
+        picker_deeper(part, r, wanted, self);
+    } else {
+        palette_files(part, wanted, self);
+    }
+    found(self, part);
+}
+
+void list_take_files(struct view *v, struct list_view *part)
+{
+    struct list_view *l = &v->list;
+    if (!l->awaits_files || l->request != part->request) return;
+    const size_t selected = l->selected < l->shown_count ? l->shown[l->selected] : 0;
+    const bool moved = l->selected > 0;
+    l->items = xreallocarray(l->items, l->count + part->count + 1, sizeof *l->items);
+    if (part->count) memcpy(l->items + l->count, part->items, part->count * sizeof *part->items);
+    l->count += part->count;
+    part->count = 0; // l owns the items now
+    l->awaits_files = part->awaits_files;
+    l->files_cut = part->files_cut;
+    list_ready(v);
+    for (size_t i = 0; moved && i < l->shown_count; i++)
+        if (l->shown[i] == selected) l->selected = i;
+    if (moved) picker_look(v);
 }
 
 // --- help ----------------------------------------------------------------------------------------
@@ -263,7 +315,9 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
                       l->awaits_files ? " yet: files are still being listed"
                       : l->files_cut  ? "; this folder has more files than are listed here"
                                       : "");
-    if (!l->count) canvas_text(c, rows, 1, 0, STYLE_DIM, "nothing to choose from");
+    if (!l->count)
+        canvas_text(c, rows, 1, 0, STYLE_DIM,
+                    l->awaits_files ? "the files are being listed" : "nothing to choose from");
     for (int y = 0; y < rows.height && l->top + (size_t)y < l->shown_count; y++) {
         const struct item *item = &l->items[l->shown[l->top + (size_t)y]];
         const bool note = *item->note != 0;
@@ -322,7 +376,7 @@ static void choose(struct view *v, const struct shell *shell)
     }
     char *value = xstrdup(list_selected(l)->value);
     if (l->kind == LIST_PICKER) {
-        picker_choose(v, value, shell);
+        picker_choose(v, shell);
     } else if (l->kind == LIST_START) {
         view_run(v, false, "%s", value);
     } else if (l->kind == LIST_PALETTE && list_selected(l)->kind == ITEM_LINE) {

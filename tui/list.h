@@ -9,14 +9,8 @@
 #include "commands/command.h"
 #include "tui/view.h"
 
-// Lists commands, settings, earlier lines, sessions and jobs (palette.c). Models and files, which a
-// slow folder may delay, follow: palette_files lists them in another thread.
+// Lists commands, settings, earlier lines, sessions and jobs (palette.c); its files follow.
 void list_open_palette(struct view *v, const struct shell *shell);
-// Lists models and files: at most 3000 entries, for three seconds, and while wanted(self) is true.
-struct list_view *palette_files(bool (*wanted)(void *self), void *self);
-void palette_files_free(void *files);
-// Adds them to the palette, if it is still open.
-void palette_take_files(struct view *v, struct list_view *files);
 // Lists how to begin: tour, recent sessions, models of the hub cache and this folder (palette.c).
 void list_open_start(struct view *v, const struct shell *shell);
 // Chooses item `number`, from 1, of the start list; false: there is no such item.
@@ -26,6 +20,14 @@ void palette_describe(const struct view *v, struct canvas *c, struct area area);
 // what: model, image, data, adapter, session, script, or start (list_open_start); otherwise lists
 // the first six of these words.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
+// The files of the palette and of the pickers, which a slow folder may delay, are listed in another
+// thread (v->list_files): list_files calls found(self) with each part of them, which
+// list_files_free frees, while wanted(self) is true. list_take_files adds a part to the list that
+// requested it, if that is still open.
+void list_files(const struct list_request *r, bool (*wanted)(void *self),
+                void (*found)(void *self, struct list_view *part), void *self);
+void list_files_free(void *part);
+void list_take_files(struct view *v, struct list_view *part);
 void list_open_help(struct view *v, struct keys *keys, const char *context);
 void list_draw(struct view *v, struct canvas *c, struct area area);
 void list_type(struct view *v, const struct key *key);

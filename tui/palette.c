@@ -13,12 +13,12 @@
 #include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
+#include "tui/folder_walk.h"
 #include "tui/history.h"
 #include "tui/picker.h"
 #include "tui/wrap.h"
 
-// At most: earlier lines; entries of all folders, and of one; levels of folders.
-enum { LINES = 200, ENTRIES = 3000, FOLDER = 300, DEPTH = 2 };
+enum { LINES = 200 }; // earlier lines, at most
 
 // --- items ---------------------------------------------------------------------------------------
 
@@ -136,63 +136,18 @@ static bool add_path(struct list_view *l, const char *path)
     return false;
 }
 
-// Adds the models, pictures, data, adapters and scripts of the current folder and of the folders in
-// it, nearer ones first, until the time `until`.
-static void add_files(struct list_view *l, double until, bool (*wanted)(void *self), void *self)
+static bool add_entry(void *self, const char *path, int level)
 {
-    struct names folders = { 0 };
-    size_t ends = 1; // number of the first folder that is one level deeper
-    int depth = 0, left = ENTRIES;
-    names_add(&folders, "", NULL);
-    bool more = true;
-    for (size_t i = 0; i < folders.count && more; i++) {
-        if (i == ends) depth++, ends = folders.count;
-        char **names = folder_list(i ? folders.list[i] : ".");
-        for (int k = 0; k < FOLDER && names[k] && more; k++) {
-            more = left-- > 0 && clock_seconds() < until && wanted(self);
-            l->files_cut |= !more || (k + 1 == FOLDER && names[k + 1]);
-            if (names[k][0] == '.' || !more) continue;
-            char *path = xasprintf("%s%s%s", folders.list[i], i ? "/" : "", names[k]);
-            if (add_path(l, path) && depth < DEPTH) names_add(&folders, path, NULL);
-            free(path);
-        }
-        folder_list_free(names);
-    }
-    names_release(&folders);
+    return add_path(self, path);
 }
 
-struct list_view *palette_files(bool (*wanted)(void *self), void *self)
+void palette_files(struct list_view *l, bool (*wanted)(void *self), void *self)
 {
-    static const double longest = 3;
-    struct list_view *l = xcalloc(1, sizeof *l);
-    const double until = clock_seconds() + longest;
+    const struct folder_walk here = {
+        .root = "", .entry = add_entry, .self = l, .wanted = wanted, .asker = self
+    };
     add_models(l);
-    add_files(l, until, wanted, self);
-    return l;
-}
-
-void palette_files_free(void *files)
-{
-    if (files) list_release(files);
-    free(files);
-}
-
-void palette_take_files(struct view *v, struct list_view *files)
-{
-    struct list_view *l = &v->list;
-    if (l->kind != LIST_PALETTE || !l->awaits_files) return;
-    const size_t selected = l->selected < l->shown_count ? l->shown[l->selected] : 0;
-    const bool moved = l->selected > 0;
-    l->items = xreallocarray(l->items, l->count + files->count + 1, sizeof *l->items);
-    if (files->count)
-        memcpy(l->items + l->count, files->items, files->count * sizeof *files->items);
-    l->count += files->count;
-    files->count = 0; // l owns the items now
-    l->awaits_files = false;
-    l->files_cut = files->files_cut;
-    list_ready(v);
-    for (size_t i = 0; moved && i < l->shown_count; i++)
-        if (l->shown[i] == selected) l->selected = i;
+    l->files_cut = !folder_walk(&here);
 }
 
 void list_open_palette(struct view *v, const struct shell *shell)
@@ -204,7 +159,7 @@ void list_open_palette(struct view *v, const struct shell *shell)
     add_lines(v);
     add_sessions(v, shell);
     add_jobs(v);
-    v->list.awaits_files = true;
+    list_await_files(v);
     list_ready(v);
 }
 

@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "core/files/checkpoint.h"
 #include "core/picture/source.h"
+#include "tui/folder_walk.h"
 
 enum { FILES_MAX = 5000 };
 
@@ -119,24 +120,33 @@ static bool holds(const char *folder, const char *file)
     return there;
 }
 
+// Returns whether the kind's command opens this file or folder.
+static bool opens(const struct kind *k, const char *path, const struct stat *st)
+{
+    if (S_ISDIR(st->st_mode)) return k->holds && holds(path, k->holds);
+    return S_ISREG(st->st_mode) && k->endings && text_ends_with_any(path, k->endings);
+}
+
 const char *picker_command(const char *path, const char **what)
 {
     struct stat st;
     if (stat(path, &st) < 0) return NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const struct kind *k = &kinds[i];
-        const bool folder = S_ISDIR(st.st_mode) && k->holds && holds(path, k->holds);
-        const bool file = S_ISREG(st.st_mode) && k->endings && text_ends_with_any(path, k->endings);
-        *what = k->name;
-        if (folder || file) return k->command;
+        *what = kinds[i].name;
+        if (opens(&kinds[i], path, &st)) return kinds[i].command;
     }
     return NULL;
+}
+
+static bool is_folder(const struct item *item) // one to open, not a model or an adapter
+{
+    return !strcmp(item->note, "folder");
 }
 
 static int by_name(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
-    const int kind = (*y->note == 'f') - (*x->note == 'f'); // folders first
+    const int kind = is_folder(y) - is_folder(x); // folders first
     return kind ? kind : strcasecmp(x->label, y->label);
 }
 
@@ -144,37 +154,65 @@ static void add_entry(struct list_view *l, const struct kind *k, const char *fol
                       const char *name)
 {
     struct stat st;
-    char *path = strcmp(folder, "/") ? xasprintf("%s/%s", folder, name) : xasprintf("/%s", name);
+    char *path = folder_entry(folder, name);
     if (stat(path, &st) == 0) {
-        char *label = xasprintf("%s%s", name, S_ISDIR(st.st_mode) ? "/" : "");
-        if (S_ISDIR(st.st_mode))
-            list_add(l, label, k->holds && holds(path, k->holds) ? k->name : "folder", path);
-        else if (k->endings && text_ends_with_any(name, k->endings))
-            list_add(l, label, "", path);
+        const bool inside = S_ISDIR(st.st_mode), chosen = opens(k, path, &st);
+        char *label = xasprintf("%s%s", name, inside ? "/" : "");
+        if (inside || chosen) list_add(l, label, !inside ? "" : chosen ? k->name : "folder", path);
         free(label);
     }
     free(path);
 }
 
-static void put_first(struct list_view *l, size_t count)
-{
-    const size_t before = l->count - count;
-    struct item *last = xreallocarray(NULL, count + 1, sizeof *last);
-    memcpy(last, l->items + before, count * sizeof *last);
-    memmove(l->items + count, l->items, before * sizeof *last);
-    memcpy(l->items, last, count * sizeof *last);
-    free(last);
-}
-
-// Adds the models in the cache of huggingface_hub at the beginning of the list.
+// Adds the models in the cache of huggingface_hub.
 static void add_cached(struct list_view *l)
 {
     struct names found = { 0 };
     checkpoint_cached(&found);
     for (size_t i = 0; i < found.count; i++)
         list_add(l, found.list[i], "model in the Hugging Face cache", found.list[i]);
-    if (found.count) put_first(l, found.count);
     names_release(&found);
+}
+
+void picker_entries(struct list_view *l, const struct list_request *r)
+{
+    const struct kind *k = kind_find(r->what);
+    if (k->cached) add_cached(l);
+    const size_t cached = l->count;
+    char **names = folder_list(r->folder);
+    for (int i = 0; names[i] && l->count < FILES_MAX; i++)
+        if (names[i][0] != '.') add_entry(l, k, r->folder, names[i]);
+    folder_list_free(names);
+    if (l->count > cached) qsort(l->items + cached, l->count - cached, sizeof *l->items, by_name);
+}
+
+// The files of a kind in the folders of a folder.
+struct deeper {
+    struct list_view *list;
+    const struct kind *kind;
+    size_t skip; // length of the folder's path
+};
+
+static bool add_deeper(void *self, const char *path, int level)
+{
+    const struct deeper *d = self;
+    struct stat st;
+    if (stat(path, &st) < 0) return false;
+    const bool inside = S_ISDIR(st.st_mode), chosen = opens(d->kind, path, &st);
+    if (level && chosen)
+        list_add(d->list, path + d->skip, inside ? d->kind->name : "", path)->kind = ITEM_DEEPER;
+    return inside && !chosen;
+}
+
+void picker_deeper(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
+                   void *self)
+{
+    const size_t length = strlen(r->folder);
+    struct deeper d = { l, kind_find(r->what), length + (r->folder[length - 1] != '/') };
+    const struct folder_walk w = {
+        .root = r->folder, .entry = add_deeper, .self = &d, .wanted = wanted, .asker = self
+    };
+    l->files_cut = !folder_walk(&w);
 }
 
 static void open_folder(struct view *v, const struct kind *k, const char *folder)
@@ -186,20 +224,14 @@ static void open_folder(struct view *v, const struct kind *k, const char *folder
     v->list.folder = place;
     free(v->folders[k - kinds]);
     v->folders[k - kinds] = xstrdup(place);
-    char **names = folder_list(place);
-    for (int i = 0; names[i] && v->list.count < FILES_MAX; i++)
-        if (names[i][0] != '.') add_entry(&v->list, k, place, names[i]);
-    folder_list_free(names);
-    if (v->list.count) qsort(v->list.items, v->list.count, sizeof *v->list.items, by_name);
-    if (k->cached) add_cached(&v->list);
     if (strcmp(place, "/") != 0) { // the parent folder comes first
         char *up = xstrdup(place), *slash = strrchr(up, '/');
         if (slash) slash[slash == up ? 1 : 0] = '\0';
         list_add(&v->list, "../", "folder", up);
-        put_first(&v->list, 1);
         free(up);
     }
     free(title);
+    list_await_files(v);
     list_ready(v);
 }
 
@@ -256,12 +288,6 @@ void picker_up(struct view *v)
 
 // --- choosing ------------------------------------------------------------------------------------
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 // Returns the path relative to the current folder if it is below that folder, else unchanged.
 static const char *relative(const char *path)
 {
@@ -270,12 +296,14 @@ static const char *relative(const char *path)
     return n > 1 && !strncmp(path, here, n) && path[n] == '/' && path[n + 1] ? path + n + 1 : path;
 }
 
-void picker_choose(struct view *v, const char *value, const struct shell *shell)
+void picker_choose(struct view *v, const struct shell *shell)
 {
     const struct kind *k = kind_find(v->list.what);
+    const struct item *item = list_selected(&v->list);
+    char *value = xstrdup(item->value); // opening another list releases the item
     if (!k) {
         list_open_picker(v, value, shell);
-    } else if (v->list.folder && is_folder(value) && !(k->holds && holds(value, k->holds))) {
+    } else if (v->list.folder && is_folder(item)) {
         open_folder(v, k, value);
     } else {
         char *quoted = picker_quote(v->list.folder ? relative(value) : value);
@@ -283,16 +311,17 @@ void picker_choose(struct view *v, const char *value, const struct shell *shell)
         free(quoted);
         list_release(&v->list);
     }
+    free(value);
 }
 
 void picker_look(struct view *v)
 {
     const struct list_view *l = &v->list;
     if (l->kind != LIST_PICKER || strcmp(l->what, "image") != 0) return;
-    if (!list_selected(l)) return;
-    const char *path = list_selected(l)->value;
+    const struct item *item = list_selected(l);
+    if (!item) return;
     free(v->preview);
-    v->preview = is_folder(path) ? NULL : xstrdup(path);
+    v->preview = is_folder(item) ? NULL : xstrdup(item->value);
 }
 
 void picker_draw(struct view *v, struct canvas *c, struct area area)

@@ -4,8 +4,8 @@
 
 #include "tui/list.h"
 
-void picker_choose(struct view *v, const char *value, const struct shell *shell);
-void picker_up(struct view *v); // opens the parent folder
+void picker_choose(struct view *v, const struct shell *shell); // the selected item
+void picker_up(struct view *v);                                // opens the parent folder
 // Requests the preview of the selected picture (v->preview).
 void picker_look(struct view *v);
 void picker_draw(struct view *v, struct canvas *c, struct area area);
@@ -17,10 +17,18 @@ const char *picker_command(const char *path, const char **what);
 // Returns the path as an argument of a command line, quoted if necessary.
 char *picker_quote(const char *path);
 
+// Lists the files of list_request `r` (tui/list.h): those of the palette; the entries of a picker's
+// folder; its kind's files in the folders there. wanted(self) false ends the listing.
+void palette_files(struct list_view *l, bool (*wanted)(void *self), void *self);
+void picker_entries(struct list_view *l, const struct list_request *r);
+void picker_deeper(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
+                   void *self);
+
 // Defined in list.c.
 void list_begin(struct view *v, enum list_kind kind, const char *title);
 struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value);
 void list_ready(struct view *v);
+void list_await_files(struct view *v);                       // requests the files of the open list
 const struct item *list_selected(const struct list_view *l); // NULL: none
 
 #endif

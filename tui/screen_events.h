@@ -25,7 +25,7 @@ enum news_kind {
     NEWS_SNAPSHOT, // data: struct snapshot
     NEWS_PICTURE,  // data: struct preview
     NEWS_JOBS,     // data: struct jobs_news
-    NEWS_FILES,    // data: struct list_view, the models and files of the palette
+    NEWS_FILES,    // data: struct list_view, files of the palette or a picker
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
     NEWS_OPEN,   // text: the picker to open, "tour", "last", or "begin" (the start list, if unused)
     NEWS_DRAFT,  // data: struct draft, an earlier unsent line

@@ -273,7 +273,6 @@ static void run_action(struct screen *s, const char *action)
         list_open_help(s->view, s->keys, screen_context(s));
     } else if (!strcmp(action, "palette")) {
         list_open_palette(s->view, &s->lookup);
-        watcher_files(s->watcher);
     } else if (!strcmp(action, "layout")) {
         next_layout(s);
     } else if (!strcmp(action, "theme")) {
@@ -413,6 +412,8 @@ void screen_apply(struct screen *s)
     v->close = false;
     if ((text = take(&v->preview))) watcher_preview(s->watcher, text);
     free(text);
+    if (v->list_files) watcher_files(s->watcher, &v->list);
+    v->list_files = false;
     if ((text = take(&v->copy))) copy(s, text);
     free(text);
     watcher_jobs(s->watcher, &v->jobs.wanted);

@@ -236,6 +236,8 @@ enum item_kind {
     ITEM_SETTING,
     ITEM_LINE, // an earlier line; this kind and the following score less than commands and settings
     ITEM_OBJECT, // a session, job, model or file; its value is a line to run
+    ITEM_DEEPER, // a file in a folder of the picker's folder: shown only if the typed letters find
+                 // it
 };
 
 struct item {
@@ -260,8 +262,15 @@ struct list_view {
     struct buf filter;
     int width, height;       // of the rows drawn last
     struct preview *preview; // of the selected picture
-    bool awaits_files;       // models and files are still being listed
+    unsigned request;        // number of the request for its files; 0: none
+    bool awaits_files;       // the files, or more of them, are still being listed
     bool files_cut;          // not all files were listed
+};
+
+// A request for the files of a list (list_files), which another thread lists: a folder may block.
+struct list_request {
+    unsigned number;
+    char *what, *folder; // of the picker; NULL: the palette's files
 };
 
 // --- a page to read ------------------------------------------------------------------------------
@@ -299,6 +308,7 @@ struct view {
     struct list_view list;
     struct pager pager;
     char *folders[PICKER_KINDS]; // last folder of each picker; NULL: not opened yet
+    unsigned list_requests;      // number of the last request for the files of a list
     // For the status line:
     bool busy, answering;
     bool attached;             // a picture was attached, and no entry has been added since
@@ -322,13 +332,14 @@ struct view {
     char *hint;     // shown until the next key
     char *key_line; // the line that does what the last key did; NULL: none yet
     // Requests of a panel.
-    char *run;      // line to run
-    bool run_key;   // the line belongs to a panel's key: its messages go to the status line
-    char *quiet;    // line to run in the background for its maps
-    char *preview;  // file to preview
-    char *copy;     // text for the clipboard
-    char press[32]; // a key to act on as if it had been pressed; "": none
-    char *insert;   // text for the input line
+    char *run;       // line to run
+    bool run_key;    // the line belongs to a panel's key: its messages go to the status line
+    char *quiet;     // line to run in the background for its maps
+    char *preview;   // file to preview
+    char *copy;      // text for the clipboard
+    char press[32];  // a key to act on as if it had been pressed; "": none
+    char *insert;    // text for the input line
+    bool list_files; // the files of the open list
     bool close;
 };
 

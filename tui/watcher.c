@@ -1,5 +1,5 @@
-// tui/watcher.c -- reads jobs and stores drafts in one thread; loads previews and lists files in
-// another.
+// tui/watcher.c -- reads jobs and stores drafts in one thread, loads previews in another, lists
+// files in a third.
 #include "tui/watcher.h"
 
 #include <pthread.h>
@@ -21,14 +21,14 @@ struct watcher {
     char *db;
     const struct draft_owner *owner;
     struct store *store;
-    // Previews and lists of files have their own thread: reading a file or folder may block.
-    pthread_t thread, previewer;
+    // Previews and lists of files have threads of their own: reading a file or folder may block.
+    pthread_t thread, previewer, lister;
     pthread_mutex_t mutex;
-    pthread_cond_t wake, wake_previewer;
+    pthread_cond_t wake, wake_previewer, wake_lister;
     bool stop;
-    char *preview;      // requested path; NULL: none
-    bool files;         // the palette's files are requested
-    struct kept_draft { // drafts to store, the oldest first
+    char *preview;             // requested path; NULL: none
+    struct list_request files; // number 0: none
+    struct kept_draft {        // drafts to store, the oldest first
         char *session;
         struct draft draft;
     } * drafts;
@@ -176,33 +176,63 @@ static void *watch(void *self)
     return NULL;
 }
 
-static bool is_running(void *self)
-{
-    struct watcher *w = self;
-    pthread_mutex_lock(&w->mutex);
-    const bool stop = w->stop;
-    pthread_mutex_unlock(&w->mutex);
-    return !stop;
-}
-
 static void *show_previews(void *self)
 {
     struct watcher *w = self;
     pthread_mutex_lock(&w->mutex);
     while (!w->stop) {
         char *path = w->preview;
-        const bool files = w->files;
         w->preview = NULL;
-        w->files = false;
-        if (!path && !files) {
+        if (!path) {
             pthread_cond_wait(&w->wake_previewer, &w->mutex);
             continue;
         }
         pthread_mutex_unlock(&w->mutex);
-        if (path) news_post(w->queue, NEWS_PICTURE, NULL, preview_file(path, 160), preview_free);
-        if (files)
-            news_post(w->queue, NEWS_FILES, NULL, palette_files(is_running, w), palette_files_free);
+        news_post(w->queue, NEWS_PICTURE, NULL, preview_file(path, 160), preview_free);
         free(path);
+        pthread_mutex_lock(&w->mutex);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+static void request_release(struct list_request *r)
+{
+    free(r->what);
+    free(r->folder);
+    *r = (struct list_request){ 0 };
+}
+
+// Returns whether the running listing is still wanted: no other has been requested.
+static bool is_listing(void *self)
+{
+    struct watcher *w = self;
+    pthread_mutex_lock(&w->mutex);
+    const bool wanted = !w->stop && !w->files.number;
+    pthread_mutex_unlock(&w->mutex);
+    return wanted;
+}
+
+static void post_files(void *self, struct list_view *part)
+{
+    struct watcher *w = self;
+    news_post(w->queue, NEWS_FILES, NULL, part, list_files_free);
+}
+
+static void *list_wanted(void *self)
+{
+    struct watcher *w = self;
+    pthread_mutex_lock(&w->mutex);
+    while (!w->stop) {
+        struct list_request r = w->files;
+        w->files = (struct list_request){ 0 };
+        if (!r.number) {
+            pthread_cond_wait(&w->wake_lister, &w->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&w->mutex);
+        list_files(&r, is_listing, post_files, w);
+        request_release(&r);
         pthread_mutex_lock(&w->mutex);
     }
     pthread_mutex_unlock(&w->mutex);
@@ -220,8 +250,10 @@ struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->wake, NULL);
     pthread_cond_init(&w->wake_previewer, NULL);
+    pthread_cond_init(&w->wake_lister, NULL);
     threads_start(&w->thread, "watcher", watch, w);
     threads_start(&w->previewer, "previewer", show_previews, w);
+    threads_start(&w->lister, "lister", list_wanted, w);
     return w;
 }
 
@@ -234,11 +266,13 @@ void watcher_preview(struct watcher *w, const char *path)
     pthread_mutex_unlock(&w->mutex);
 }
 
-void watcher_files(struct watcher *w)
+void watcher_files(struct watcher *w, const struct list_view *l)
 {
     pthread_mutex_lock(&w->mutex);
-    w->files = true;
-    pthread_cond_signal(&w->wake_previewer);
+    request_release(&w->files);
+    w->files = (struct list_request){ l->request, l->what ? xstrdup(l->what) : NULL,
+                                      l->folder ? xstrdup(l->folder) : NULL };
+    pthread_cond_signal(&w->wake_lister);
     pthread_mutex_unlock(&w->mutex);
 }
 
@@ -268,13 +302,17 @@ bool watcher_stop(struct watcher *w)
     w->stop = true;
     pthread_cond_signal(&w->wake);
     pthread_cond_signal(&w->wake_previewer);
+    pthread_cond_signal(&w->wake_lister);
     pthread_mutex_unlock(&w->mutex);
     const bool stored = threads_join(w->thread, 2), shown = threads_join(w->previewer, 1);
-    if (!stored || !shown) return false;
+    const bool listed = threads_join(w->lister, 1);
+    if (!stored || !shown || !listed) return false;
     pthread_mutex_destroy(&w->mutex);
     pthread_cond_destroy(&w->wake);
     pthread_cond_destroy(&w->wake_previewer);
+    pthread_cond_destroy(&w->wake_lister);
     free(w->preview);
+    request_release(&w->files);
     free(w->drafts);
     free(w->db);
     free(w);

@@ -353,6 +353,11 @@ static bool never(void *self)
     return false;
 }
 
+static bool always(void *self)
+{
+    return true;
+}
+
 static void type(struct view *v, const char *text)
 {
     for (; *text; text++) {
@@ -361,14 +366,26 @@ static void type(struct view *v, const char *text)
     }
 }
 
+static const char *first_label(const struct view *v)
+{
+    return v->list.items[v->list.shown[0]].label;
+}
+
+static void keep(void *self, struct list_view *part)
+{
+    struct list_view **kept = self;
+    *kept = part;
+}
+
 // Files reach the palette later: the search finds them then, and the selected item stays.
 static void test_files(void **state)
 {
     struct view *v = view_new();
-    struct list_view *none = palette_files(never, NULL), *files = xcalloc(1, sizeof *files);
-    assert_true(none->files_cut);
-    palette_files_free(none);
+    struct list_view *files = NULL;
     list_open_palette(v, NULL);
+    assert_true(v->list_files);
+    list_files(&(struct list_request){ .number = v->list.request }, never, keep, &files);
+    assert_true(files->files_cut);
     type(v, "zzq");
     char *text = drawn_list(v);
     assert_non_null(strstr(text, "yet: files are still being listed"));
@@ -379,17 +396,59 @@ static void test_files(void **state)
     const struct item *selected = &v->list.items[v->list.shown[v->list.selected]];
     char *label = xstrdup(selected->label);
     list_add(files, "sample.vlmsh", "script", "/run sample.vlmsh");
-    palette_take_files(v, files);
+    list_take_files(v, files);
     assert_int_equal(files->count, 0);
     assert_string_equal(v->list.items[v->list.shown[v->list.selected]].label, label);
     list_act(v, "clear", NULL);
     type(v, "sample.vlm");
-    assert_string_equal(v->list.items[v->list.shown[0]].label, "sample.vlmsh");
+    assert_string_equal(first_label(v), "sample.vlmsh");
     list_release(&v->list);
-    palette_take_files(v, files); // the palette was closed
+    list_take_files(v, files); // the palette was closed
     assert_int_equal(v->list.count, 0);
-    palette_files_free(files);
+    list_open_palette(v, NULL);
+    const size_t count = v->list.count;
+    list_add(files, "late.vlmsh", "script", "/run late.vlmsh");
+    list_take_files(v, files); // of the palette that was closed
+    assert_int_equal(v->list.count, count);
+    list_files_free(files);
     free(label);
+    view_free(v);
+}
+
+static void take(void *self, struct list_view *part)
+{
+    list_take_files(self, part);
+    list_files_free(part);
+}
+
+// A picker lists its folder; typed letters also find files in the folders there, but never a file
+// of another kind.
+static void test_picker(void **state)
+{
+    struct view *v = view_new();
+    char *folder = scratch_new();
+    const char *const names[] = { "b.png", "A/deep/cat.png", "A/deep/cat.json" };
+    for (int i = 0; i < 3; i++) scratch_text(folder, names[i], "");
+    enum { PICTURES = 1 };
+    v->folders[PICTURES] = xstrdup(folder);
+    list_open_picker(v, "image", NULL);
+    char *text = drawn_list(v);
+    assert_non_null(strstr(text, "../"));
+    free(text);
+    const struct list_request r = { v->list.request, v->list.what, v->list.folder };
+    list_files(&r, always, take, v);
+    assert_false(v->list.awaits_files);
+    assert_int_equal(v->list.shown_count, 3);
+    assert_string_equal(v->list.items[v->list.shown[1]].label, "A/");
+    assert_string_equal(v->list.items[v->list.shown[2]].label, "b.png");
+    type(v, "cat");
+    assert_int_equal(v->list.shown_count, 1);
+    assert_string_equal(first_label(v), "A/deep/cat.png");
+    list_act(v, "choose", NULL);
+    char *line = xasprintf("/image %s/A/deep/cat.png", folder);
+    assert_string_equal(v->run, line);
+    free(line);
+    scratch_remove(folder);
     view_free(v);
 }
 
@@ -493,7 +552,7 @@ int main(void)
         cmocka_unit_test(test_long_search),   cmocka_unit_test(test_help_rows),
         cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
         cmocka_unit_test(test_quote),         cmocka_unit_test(test_replies),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_picker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
