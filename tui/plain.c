@@ -23,6 +23,7 @@
 #include "core/picture/boxes.h"
 #include "core/picture/resize.h"
 #include "core/template/message.h"
+#include "tui/canvas.h"
 #include "tui/drawing.h"
 #include "tui/event_text.h"
 #include "tui/flow.h"
@@ -31,6 +32,7 @@
 #include "tui/terminfo.h"
 #include "tui/text.h"
 #include "tui/theme.h"
+#include "tui/wrap.h"
 
 struct stream {
     FILE *file;
@@ -40,13 +42,25 @@ struct stream {
     int palette; // colours for maps: 0, 8, 256
 };
 
+// A text that grows word by word. A terminal would break its lines within words, so a word is
+// printed when it is complete, on the next line if it does not fit; nothing is drawn twice.
+struct growing {
+    const struct stream *to;
+    enum style style;
+    struct buf word; // not printed yet: blanks and the beginning of a word
+    int column;      // of the printed text
+    bool fenced;     // within a code block
+    bool code;       // the line is code, which is not wrapped
+};
+
 struct plain {
     struct stream out, err; // standard output and error
     struct stream *note;    // for notices, errors and progress: &out or &err
     bool interactive;
-    bool mid_line;   // the answer's last line has no newline yet
-    bool answering;  // a token of this answer has arrived
-    bool begun;      // some text of the answer was printed
+    bool mid_line;  // the answer's last line has no newline yet
+    bool answering; // a token of this answer has arrived
+    bool begun;     // some text of the answer was printed
+    struct growing growing;
     bool reasoning;  // the last line of the reasoning has no newline yet
     int64_t thought; // tokens of the reasoning so far
     bool page;       // a page is open: texts belong to it
@@ -105,6 +119,54 @@ static bool overwrites(const struct plain *p)
     return p->note->escapes && !only_words(p);
 }
 
+static void end_word(struct growing *g)
+{
+    const char *word = g->word.data;
+    if (!g->word.length) return;
+    const int columns = text_terminal_columns(g->to->file), blanks = (int)strspn(word, " ");
+    if (!g->column) {
+        const bool fence = !strncmp(word + blanks, "```", 3);
+        g->code = fence || g->fenced || blanks >= 4 || word[blanks] == '\t';
+        g->fenced ^= fence;
+    } else if (columns && !g->code && g->column + text_width(word) > columns) {
+        fputc('\n', g->to->file);
+        word += blanks;
+        g->column = 0;
+    }
+    put(g->to, g->style, word);
+    g->column += text_width(word);
+    if (columns && g->column > columns) g->column %= columns; // the terminal broke the line
+    buf_clear(&g->word);
+}
+
+static void end_line(struct growing *g, const struct stream *to)
+{
+    end_word(g);
+    fputc('\n', to->file);
+    g->column = 0;
+}
+
+// Adds text to that which grows on the stream.
+static void grow(struct growing *g, const struct stream *to, enum style style, const char *text)
+{
+    g->to = to;
+    g->style = style;
+    if (!to->terminal) put(to, style, text);
+    while (to->terminal && *text) {
+        int32_t code;
+        int width;
+        const size_t n = character_next(text, strlen(text), &code, &width);
+        const bool filled = g->word.length && g->word.data[g->word.length - 1] != ' ';
+        if (code == ' ' && filled) end_word(g);
+        if (code == '\n')
+            end_line(g, to);
+        else
+            buf_add(&g->word, text, n);
+        if (width == 2 && code >= 0x2e80) end_word(g); // ideographs have no spaces between them
+        text += n;
+    }
+}
+
 static void wipe_progress(struct plain *p)
 {
     if (!p->progress) return;
@@ -119,18 +181,37 @@ static void begin_lines(struct plain *p, const struct stream *s)
 {
     wipe_progress(p);
     if (p->mid_line && (s == &p->out || (s->terminal && p->out.terminal))) {
-        fputc('\n', p->out.file);
+        end_line(&p->growing, &p->out);
         p->mid_line = false;
     }
     fflush(p->out.file);
 }
 
+// Wraps lines that are longer than the terminal's between words.
+static void put_wrapped(const struct stream *s, enum style style, const char *text, int columns)
+{
+    struct wrap w = wrap_begin_marked(text, columns);
+    while (wrap_next(&w) && (*w.line || w.line == text)) { // not after a newline at the end
+        size_t length = w.length;
+        while (w.within && length && w.line[length - 1] == ' ') length--; // the space of the break
+        char *line = xasprintf("%*s%.*s", w.indent, "", (int)length, w.line);
+        put(s, style, line);
+        fputc('\n', s->file);
+        free(line);
+    }
+}
+
 static void put_line(struct plain *p, struct stream *s, enum style style, const char *text)
 {
+    const int columns = text_terminal_columns(s->file);
+    const size_t length = strlen(text);
     begin_lines(p, s);
-    put(s, style, text);
-    size_t length = strlen(text);
-    if (!length || text[length - 1] != '\n') fputc('\n', s->file);
+    if (columns && text_width(text) > columns) {
+        put_wrapped(s, style, text, columns);
+    } else {
+        put(s, style, text);
+        if (!length || text[length - 1] != '\n') fputc('\n', s->file);
+    }
     fflush(s->file);
 }
 
@@ -142,7 +223,7 @@ static void show_reasoning(struct plain *p, const char *text)
     p->thought++;
     if (settings_is(p->settings, "screen.reasoning", "show")) {
         wipe_progress(p);
-        put(p->note, STYLE_DIM, text);
+        grow(&p->growing, p->note, STYLE_DIM, text);
         p->reasoning = text[strlen(text) - 1] != '\n';
     } else if (p->interactive && overwrites(p)) {
         fprintf(p->note->file, "\r\033[Kreasoning: %lld tokens", (long long)p->thought);
@@ -153,7 +234,7 @@ static void show_reasoning(struct plain *p, const char *text)
 
 static void end_reasoning(struct plain *p)
 {
-    if (p->reasoning) fputc('\n', p->note->file);
+    if (p->reasoning) end_line(&p->growing, p->note);
     p->reasoning = false;
     p->thought = 0;
 }
@@ -172,7 +253,7 @@ static void show_token(struct plain *p, const struct event *e)
     p->begun = true;
     wipe_progress(p);
     end_reasoning(p);
-    put(&p->out, STYLE_TEXT, text);
+    grow(&p->growing, &p->out, STYLE_TEXT, text);
     p->mid_line = text[strlen(text) - 1] != '\n';
     fflush(p->out.file);
 }
@@ -190,7 +271,7 @@ static void show_answer(struct plain *p, const struct event *e)
     } else {
         wipe_progress(p);
         end_reasoning(p);
-        if (p->mid_line || !p->begun) fputc('\n', p->out.file);
+        if (p->mid_line || !p->begun) end_line(&p->growing, &p->out);
         p->mid_line = false;
         fflush(p->out.file);
     }
@@ -656,6 +737,7 @@ void plain_free(struct plain *p)
     wipe_progress(p);
     settings_free(p->settings);
     boxes_release(&p->boxes);
+    buf_release(&p->growing.word);
     free(p);
 }
 

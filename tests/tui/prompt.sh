@@ -164,7 +164,7 @@ os.makedirs(os.path.join(work, "config/vlmsh"))
 with open(os.path.join(work, "config/vlmsh/config"), "w") as f:
     f.write("/set sample.temprature 1\n# a remark\n/set sample.max_tokens 4\n/nosuch\n"
             "/bind Ctrl-T \\\n/tables\n/set sample.seed 7\n\"\"\"never closed\n/set sample.top_k 3\n")
-t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")})
+t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")}, size=(24, 300))
 t.expect(r"error: \S*/config:1: .*temprature")
 t.expect(r"error: \S*/config:4: unknown command '/nosuch'")
 t.expect(r"error: \S*/config:8: the file ends before the closing")
@@ -181,7 +181,7 @@ check(t.wait() == 0, "ends with status 0", t)
 # A dangling link is reported as well.
 os.remove(os.path.join(work, "config/vlmsh/config"))
 os.symlink("/nowhere", os.path.join(work, "config/vlmsh/config"))
-t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")})
+t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(work, "config")}, size=(24, 300))
 t.expect(r"config")
 t.expect(prompt)
 check("/config'" in t.all and "No such file" in t.all, "a link to nowhere", t)

@@ -55,3 +55,17 @@ wait_for 'Models found: /load org/tiny, /load talker'
 shown 'This is the demo model' || fail 'plain lines do not name the model'
 line ".quit"
 wait_for "'.quit' was not sent to the model"
+
+# Plain lines that are longer than the terminal's end between words: notices and answers.
+line '/quit'
+wait_for 'shell> *$'
+tmux resize-window -x 60 -y 40
+line "clear; '$(realpath "$VLMSH")' --plain '$here/demo/model'"
+wait_for 'Type a question'
+line "/image $here/demo/pictures/scene-1.png"
+wait_for 'tokens left'
+line 'What is at each place of the picture?'
+wait_for '; 46 tokens,'
+tmux capture-pane -p >"$work/screen"
+grep -q ' top right: large green$' "$work/screen" || fail 'an answer is broken within a word'
+grep -q '/help for$' "$work/screen" || fail 'a notice is broken within a word'
