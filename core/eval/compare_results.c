@@ -109,7 +109,7 @@ void compare_results(struct results *r, const char *const title[2], const struct
         put_both(t, row->what, cost_of(row, &s[0].cost), cost_of(row, &s[1].cost));
 
     t = distance_table(r);
-    result_row(t, "first token that differs")[0] = c->first < 0 ? NAN : (double)c->first;
+    if (c->first >= 0) result_row(t, "first token that differs")[0] = (double)c->first;
     result_row(t, "Hellinger distance, mean")[0] = c->distance.mean;
     result_row(t, "Hellinger distance, largest")[0] = c->distance.most;
     result_row(t, "steps")[0] = (double)c->distance.steps;

@@ -22,6 +22,9 @@ check "settings are as before" '[inputs, .] | map(select(.event=="setting").key)
     'sample.ignore_eos sample.max_tokens'
 check "the cache is as before" 'select(.event=="table" and .name=="context").rows[0][3] > 30' true
 same "no distance between equal sides" "$(value compare.distance 'Hellinger distance, largest' 1 | awk '{print ($3 < 1e-5)}')" 1
+check "identical answers have no first token that differs" \
+    '[inputs, .] | map(select(.name=="compare.distance").rows | any(.[0] == "first token that differs")) | map(tostring) | join(" ")' \
+    'true false false'
 same "pruning computes less" "$(value compare 'prefill GFLOP' 3 | awk '{print ($1 < 0.8), ($3 == 1)}')" "1 1"
 
 # A method that both sides use is named, too.
