@@ -119,9 +119,8 @@ static char *write_questions(const char *pattern, const char *question, const ch
 {
     struct names found = { 0 };
     struct buf lines = { 0 };
-    const size_t n = strlen(pattern);
-    const bool quoted = n > 1 && pattern[0] == '\'' && pattern[n - 1] == '\''; // as for a shell
-    char *plain = quoted ? xstrndup(pattern + 1, n - 2) : xstrdup(pattern);
+    char *plain = xstrdup(pattern);
+    text_unquote(plain);
     const size_t length = text_ends(out, ".jsonl") ? strlen(out) - strlen(".jsonl") : strlen(out);
     char *path = xasprintf("%.*s.questions.jsonl", (int)length, out);
     find_pictures(plain, &found);

@@ -9,6 +9,7 @@
 #include "commands/command.h"
 #include "commands/parse.h"
 #include "core/base/program.h"
+#include "core/base/text.h"
 #include "core/picture/image.h"
 #include "core/template/message.h"
 
@@ -134,19 +135,28 @@ static char **typed_gaps(const char *typed, int count)
     return gaps;
 }
 
+static char *existing_or_unquoted(const char *name)
+{
+    char *text = xstrdup(name);
+    if (access(name, F_OK) != 0) text_unquote(text);
+    return text;
+}
+
 // Returns the longest run of words that, with the spaces between them, names a file, or the first
-// word if none does. *count: the number of words used.
+// word if none does. Removes single quotes around it, unless they belong to a file's name. *count:
+// the number of words used.
 static char *file_of_words(char **words, char **gaps, int most, int *count)
 {
     for (*count = most; *count > 1; --*count) {
         struct buf name = { 0 };
         for (int i = 0; i < *count; i++)
             buf_printf(&name, "%s%s", words[i], i + 1 < *count ? gaps[i] : "");
-        char *text = buf_take(&name);
+        char *text = existing_or_unquoted(name.data);
+        buf_release(&name);
         if (access(text, F_OK) == 0) return text;
         free(text);
     }
-    return xstrdup(words[0]);
+    return existing_or_unquoted(words[0]);
 }
 
 // --- the clipboard -------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ E
 
 # /image removes a waiting picture by its number, but not one of a sent message.
 session "removed" $llava <<E
-> /image $scene $work/a1.png
+> /image '$scene' $work/a1.png
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
 attached $work/a1.png: 64 x 48 pixels, 25 visual tokens; 4046 of 4096 tokens left
 > /image --remove 0
