@@ -272,7 +272,7 @@ static int execute(const struct command *command, struct shell *shell, int argc,
     const bool counted = command->max >= 0 && !command->options && !command->actions;
     const struct command_action *a = NULL;
     if (argc < command->min || (counted && argc > command->max))
-        return err_set(err, "usage: %s", command->usage);
+        return err_set(err, "usage: %s (/help %s)", command->usage, command->name);
     if (command->actions && take_action(command, &argc, argv, &a, err) < 0) return -1;
     if (a && (argc < a->min || (a->max >= 0 && argc > a->max)))
         return err_set(err, "usage: /%s%s %s%s%s", command->name,

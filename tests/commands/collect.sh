@@ -131,7 +131,7 @@ error: give ' : ' and a command: /collect FILE.csv score=@score : /eval DATA --h
 > /collect $layers run=c x=@all : /nonsense
 error: unknown command '/nonsense': /help lists the commands
 > /collect
-error: usage: /collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE [TABLE.interval]] [--again] : COMMAND
+error: usage: /collect FILE.csv [NAME=VALUE]... [NAME=@CELL]... [TABLE [TABLE.interval]] [--again] : COMMAND (/help collect)
 > /run $work/one.vlmsh 1LAYER=2
 error: '1LAYER=2' is not NAME=VALUE[,VALUE...]
 > /run $work/one.vlmsh KEEP=1

@@ -312,7 +312,7 @@ same "exit status and number of messages" "$?, $(grep -c 'no sample of .* is usa
 
 session "refused" $llava <<E
 > /data
-error: usage: /data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv] | mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once]
+error: usage: /data check FILE [--images DIR] [--kind K,...] [--no-decode] [--out FILE.csv] | mix OUT.jsonl FILE=SHARE... [--count N] [--kind K,...] [--seed N] [--once] (/help data)
 > /data chek x
 error: /data has no action 'chek': did you mean 'check'?
 > /data check

@@ -78,7 +78,7 @@ session "refused" $work/tiny <<E
 > /eval $work/absent.json
 error: cannot open '$work/absent.json': No such file or directory
 > /eval
-error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--expect NAME>=X,...] [--here] | --plan FILE OUT | --sets DIR OUT [--settings "A | B"] [--limit N] | show [JOB] [--csv FILE [--force]] [--wrong]
+error: usage: /eval DATA [--set NAME [--rule SUITE] [--columns NAME=COLUMN,...] [--submit FILE] [--export-predictions SUITE[:FILE]] [--force]] [--metric M] [--limit N] [--images DIR] [--shots FILE] [--kind K,...] [--answers FILE] [--thinking keep|strip] [--expect NAME>=X,...] [--here] | --plan FILE OUT | --sets DIR OUT [--settings "A | B"] [--limit N] | show [JOB] [--csv FILE [--force]] [--wrong] (/help eval)
 > /eval $work/world/yesno.json --metric bleu
 error: no metric 'bleu': choose one of exact, ...
 > /eval $work/world/yesno.json --limit 0

@@ -113,7 +113,8 @@ static void test_script_errors(void **state)
 {
     check_script("/version\n\n/lod x\n/version\n", "text vlmsh ;done 1;done 1;",
                  ":3: unknown command '/lod': did you mean '/load'?");
-    check_script("/load\n", "", ":1: usage: /load MODEL [--mmproj FILE] [--ignore-weights]");
+    check_script("/load\n", "",
+                 ":1: usage: /load MODEL [--mmproj FILE] [--ignore-weights] (/help load)");
     check_script("# c\nhello\n", "done 1;",
                  ":2: no model is loaded: use '/load MODEL' (a folder, a GGUF file, or "
                  "org/name from the local hub cache)");
