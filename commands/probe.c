@@ -531,11 +531,12 @@ static int write_figures(const struct shell *shell, const struct measurement *w,
 
 static void show(const struct shell *shell, const struct measurement *w, const struct results *r)
 {
-    results_show(r, shell->sinks);
+    results_show_tables(r, shell->sinks);
     for (size_t i = 0; i < r->map_count; i++) {
         const struct event_heatmap map = shown_map(shell, w, r, &r->maps[i]);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
+    results_show_notes(r, shell->sinks);
 }
 
 // Returns a word of the command line as the session keeps it: the path of an existing file becomes

@@ -38,13 +38,14 @@ static int show(struct shell *shell, int64_t id, const char *csv, struct err *er
     if (store_results(shell->store, NULL, id, &entries, &count, err) < 0) return -1;
     int status = count ? results_read(&r, entries[0].json, err)
                        : err_set(err, "no result %" PRId64 " (/results lists them)", id);
-    if (status == 0) results_show(&r, shell->sinks);
-    if (status == 0 && *r.arithmetic) sinks_notice(shell->sinks, "computed in %s", r.arithmetic);
+    if (status == 0) results_show_tables(&r, shell->sinks);
     for (size_t i = 0; i < r.map_count && status == 0; i++) {
         struct event_heatmap map = results_heatmap(&r.maps[i]);
         map.condition = results_condition(&r, r.maps[i].condition);
         sinks_emit(shell->sinks, &(struct event){ .kind = EVENT_HEATMAP, .heatmap = &map });
     }
+    if (status == 0) results_show_notes(&r, shell->sinks);
+    if (status == 0 && *r.arithmetic) sinks_notice(shell->sinks, "computed in %s", r.arithmetic);
     if (status == 0 && csv) status = results_write_csv(&r, csv, shell->sinks, err);
     results_release(&r);
     result_entries_free(entries, count);

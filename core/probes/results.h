@@ -181,8 +181,11 @@ void results_subtract(struct results *r, const struct results *from);
 void results_join(struct results *all, const char *const *names, struct results *list,
                   size_t count);
 
-// Emits texts, tables and notes; the caller, which has the pictures, emits the maps. For a kept
-// table that is too long to read, emits only a notice.
+// Emits texts and tables; for a kept table that is too long to read, only a notice. The caller,
+// which has the pictures, emits the maps, then the notes, so that the conclusion comes last.
+void results_show_tables(const struct results *r, const struct sinks *sinks);
+void results_show_notes(const struct results *r, const struct sinks *sinks);
+// Emits both, for results without maps.
 void results_show(const struct results *r, const struct sinks *sinks);
 // Returns the file name of one of several parts; the caller frees it. "n.csv" and "norms.layers"
 // give n-norms.layers.csv, "norms.csv" gives norms.layers.csv. `number`: 2, 3 ... for further parts

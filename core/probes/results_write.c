@@ -36,7 +36,7 @@ static bool is_number(const char *key)
     return !strcmp(again, key);
 }
 
-void results_show(const struct results *r, const struct sinks *sinks)
+void results_show_tables(const struct results *r, const struct sinks *sinks)
 {
     if (r->text[0]) {
         const struct event_columns columns = { .title = { r->title[0], r->title[1] },
@@ -78,7 +78,17 @@ void results_show(const struct results *r, const struct sinks *sinks)
             sinks_notice(sinks, "%s: the first %d of %zu rows; --csv FILE writes all", t->name,
                          RANKED, t->row_count);
     }
+}
+
+void results_show_notes(const struct results *r, const struct sinks *sinks)
+{
     for (size_t i = 0; i < r->note_count; i++) sinks_notice(sinks, "%s", r->notes[i]);
+}
+
+void results_show(const struct results *r, const struct sinks *sinks)
+{
+    results_show_tables(r, sinks);
+    results_show_notes(r, sinks);
 }
 
 char *results_path(const char *path, const char *ending, const char *name, int number)
