@@ -157,12 +157,18 @@ static void describe_remaining(const struct program *p, struct buf *b)
     size_t count, running = 0;
     const char *name = store_session(p->shell.store);
     if (name) {
-        buf_printf(b, "session '%s' is saved; to continue: vlmsh ", name);
-        if (p->options.db) buf_puts(b, "--db ");
-        if (p->options.db) put_quoted(b, p->options.db);
-        buf_puts(b, p->options.db ? " --session " : "--session ");
-        put_quoted(b, name);
-        buf_putc(b, '\n');
+        struct buf command = { 0 };
+        const int columns = text_terminal_columns(stdout);
+        buf_puts(&command, p->options.db ? "vlmsh --db " : "vlmsh");
+        if (p->options.db) put_quoted(&command, p->options.db);
+        buf_puts(&command, " --session ");
+        put_quoted(&command, name);
+        char *saved = xasprintf("session '%s' is saved; to continue:", name);
+        // The terminal would break a long line within words: the command gets its own.
+        const bool fits = !columns || text_width(saved) + 1 + text_width(command.data) <= columns;
+        buf_printf(b, "%s%s%s\n", saved, fits ? " " : "\n", command.data);
+        buf_release(&command);
+        free(saved);
     }
     if (store_jobs_read(p->shell.store, &rows, &count, NULL) < 0) return;
     for (size_t i = count; i-- > 0;) {

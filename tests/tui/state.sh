@@ -80,7 +80,8 @@ wait_for '❯ help me with this'
 keys -l 'not sent'
 sleep 1
 keys F10
-wait_for "^session '.*' is saved; to continue: vlmsh --db "
+wait_for "^session '.*' is saved; to continue: *$"
+wait_for '^vlmsh --db ' 'the command does not begin its own line'
 mkdir "$work/other"
 start "$work/other" "$here/$model"
 wait_for '· the input line holds unsent text, typed in'
