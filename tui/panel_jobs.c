@@ -68,6 +68,12 @@ static const struct {
     [LOSS] = { "loss", 1, true },    [MEMORY] = { "memory", 4, true },
 };
 
+// Returns whether the job has begun to count its steps: before, it loads models and data.
+static bool has_steps(const struct job_row *row)
+{
+    return row->steps > 0 && row->step >= 0;
+}
+
 static void put_cell(char to[CELL], enum column column, const struct jobs_view *j, size_t index)
 {
     const struct job_row *row = row_at(j, index);
@@ -83,8 +89,10 @@ static void put_cell(char to[CELL], enum column column, const struct jobs_view *
     case METHOD: put_method(&b, row); break;
     case DATA: buf_puts(&b, data_of(row)); break;
     case PROGRESS:
-        if (row->steps > 0 && row->step >= 0)
+        if (has_steps(row))
             buf_printf(&b, "%3.0f%%", 100 * row->step / row->steps);
+        else if (row->state == STATE_RUNNING)
+            buf_puts(&b, "starting");
         break;
     case LEFT:
         if (runs) buf_puts(&b, pace_text(left, row->eta_s));
@@ -127,7 +135,8 @@ static struct table fit_columns(const struct jobs_view *j, int width)
             bool any = !rank;
             for (size_t i = 0; i < j->shown_count; i++) {
                 put_cell(cell, k, j, i);
-                const int own = text_width(cell) + (k == PROGRESS && *cell ? t.bar + 1 : 0);
+                const bool bar = k == PROGRESS && has_steps(row_at(j, i));
+                const int own = text_width(cell) + (bar ? t.bar + 1 : 0);
                 any |= own > 0;
                 if (own > wide) wide = own;
             }
@@ -150,7 +159,7 @@ static void draw_row(const struct jobs_view *j, struct canvas *c, struct area li
     for (int k = 0, x = 0; k < COLUMNS; x += t->width[k] ? t->width[k] + GAP : 0, k++) {
         if (!t->width[k]) continue;
         put_cell(cell, k, j, index);
-        const bool bar = k == PROGRESS && *cell;
+        const bool bar = k == PROGRESS && has_steps(row);
         if (bar) bar_x = x;
         const int at = columns[k].right ? t->width[k] - text_width(cell) : bar ? t->bar + 1 : 0;
         canvas_text(c, line, x + at, 0, style, cell);
