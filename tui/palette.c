@@ -178,8 +178,7 @@ void list_open_start(struct view *v, const struct shell *shell)
     struct list_view *l = &v->list;
     const char *what;
     list_begin(v, LIST_START, "vlmsh: how to begin");
-    add_object(l, "tour", "what you can do, step by step with the demo model", xstrdup("/tour"),
-               NULL);
+    add_object(l, "tour", "what you can do, step by step", xstrdup("/tour"), NULL);
     size_t from = l->count;
     add_sessions(v, shell);
     keep_items(l, from, SESSIONS);
