@@ -80,8 +80,8 @@ def capture(lines):
     texts = [re.sub(r"\d+ MB", lambda m: "#" * len(m.group()), t) for t in texts] # of processes
     # Times of a comparison.
     texts = [re.sub(r"(?<= decode s)[^│]*", lambda m: "#" * len(m.group()), t) for t in texts]
-    # Sums of floats with all their digits.
-    texts = [re.sub(r" +\d+\.\d{5,}", lambda m: "#" * len(m.group()), t) for t in texts]
+    # Sums of floats with all their digits, of which "%.6g" leaves out zeros at the end.
+    texts = [re.sub(r" +\d+\.\d{4,}", lambda m: "#" * len(m.group()), t) for t in texts]
     print("\n".join(" llava-1.5 cpu" if v else re.sub(r"\b\d+\.\d s\b", "#.# s", t)
                     for t, v in zip(texts, volatile)).rstrip("\n"))
     print("-- attributes")

@@ -49,7 +49,8 @@ begin() { # COLUMNS LINES [VAR=VALUE]
 }
 
 looks="colour mono"
-[[ $VLMSH != */san/* ]] || looks=colour # the same code draws both
+sanitized() { [[ $VLMSH == */san/* ]]; }
+! sanitized || looks=colour # the same code draws both
 for look in $looks; do
     variable=
     [ $look = colour ] || variable=NO_COLOR=1
@@ -91,6 +92,43 @@ for look in $looks; do
     sleep 0.3
     keys Escape
     wait_gone 'Left Right: values'
+    if [ $look = colour ] && ! sanitized; then
+        # Two runs of a curve, without its outliers; the pointer over a map; without sinks; beside the picture.
+        keys M-1
+        wait_for 'norm.align = on'
+        line '/attention --layer all'
+        keys F5 z g
+        wait_for '1 before *zoomed'
+        compare zoomed-120x40-colour
+        keys z g Escape
+        wait_gone 'Left Right: values'
+        keys M-1
+        wait_for 'norm.align = off'
+        line '/set sinks.tau 2.25'
+        tmux send-keys -l "$(printf '\033[<35;95;8M')"
+        wait_for 'token [0-9]* ('
+        compare hover-120x40-colour
+        keys F3 n
+        wait_for 'left out (phi'
+        compare sinks-120x40-colour
+        keys n
+        wait_gone 'left out (phi'
+        keys o
+        wait_for 'beside'
+        compare beside-120x40-colour
+        keys o o o Escape
+        wait_gone 'o: view'
+        keys -l '/set sample.top_'
+        keys Tab Tab
+        wait_for 'Top-k sampling'
+        compare menu-120x40-colour
+        keys C-u
+        keys F9 F9 F9 F9
+        wait_for '/set screen.theme contrast'
+        compare contrast-120x40-colour
+        keys F9
+        wait_for '/set screen.theme default'
+    fi
     line '/set sample.max_tokens 8'
     line '/compare off | prune.score=contribution prune.layer=1 What is it?'
     wait_for 'B: prune'
@@ -156,13 +194,22 @@ for size in '80 24' '120 40'; do
     line /clear
     wait_for 'the conversation was cleared'
     keys F6
-    wait_for '5  eval   *running'
-    keys Down Down Space Up
+    wait_for '6  train  *running .*starting' 'a job without steps has no progress'
+    keys Down Down Down Space Up
     wait_for '\*3  train  *paused'
     wait_for 'job 4: loss  validation_loss  job 3'
     compare "jobs-${size/ /x}-colour"
 done
 exec 9>&-
+if ! sanitized; then
+    # The questions of a data set that one side answers worse.
+    fresh 120 40 "'$here/demo/model'"
+    "$VLMSH" scenes 4 "$work/world" --seed 2 --kind yesno >/dev/null
+    line '/set compute.matmul f32' # the answers then do not depend on the processor
+    line '/compare off | prune.score=uniform prune.layer=input prune.keep=0.25 --data world/yesno.json'
+    wait_for 'question 1 of [0-9]*'
+    compare changed-120x40-colour 25
+fi
 fresh 80 24
 line '/open start'
 wait_for 'how to begin'
