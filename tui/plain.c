@@ -47,7 +47,7 @@ struct stream {
 struct growing {
     const struct stream *to;
     enum style style;
-    struct buf word; // not printed yet: blanks and the beginning of a word
+    struct buf word; // not printed yet: spaces and the beginning of a word
     int column;      // of the printed text
     bool fenced;     // within a code block
     bool code;       // the line is code, which is not wrapped
@@ -123,14 +123,14 @@ static void end_word(struct growing *g)
 {
     const char *word = g->word.data;
     if (!g->word.length) return;
-    const int columns = text_terminal_columns(g->to->file), blanks = (int)strspn(word, " ");
+    const int columns = text_terminal_columns(g->to->file), spaces = (int)strspn(word, " ");
     if (!g->column) {
-        const bool fence = !strncmp(word + blanks, "```", 3);
-        g->code = fence || g->fenced || blanks >= 4 || word[blanks] == '\t';
+        const bool fence = !strncmp(word + spaces, "```", 3);
+        g->code = fence || g->fenced || spaces >= 4 || word[spaces] == '\t';
         g->fenced ^= fence;
     } else if (columns && !g->code && g->column + text_width(word) > columns) {
         fputc('\n', g->to->file);
-        word += blanks;
+        word += spaces;
         g->column = 0;
     }
     put(g->to, g->style, word);
@@ -241,6 +241,7 @@ static void end_reasoning(struct plain *p)
 
 static void show_token(struct plain *p, const struct event *e)
 {
+    if (!p->answering) p->growing.fenced = false; // an earlier answer may have been cut off in code
     p->answering = true;
     if (e->reasoning && *e->reasoning) show_reasoning(p, e->reasoning);
     const char *text = e->text ? e->text : "";
