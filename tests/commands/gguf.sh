@@ -124,10 +124,13 @@ gemma heads --set 'gemma4.attention.head_count_kv=[1, 2, 1, 2, 1, 2]'
 gemma width --set gemma4.attention.value_length_swa=6
 gemma shared --set gemma4.attention.shared_kv_layers=6
 gemma patch --set clip.vision.patch_size=2000000000
+mkdir "$work/g-blocks" && $convert tests/goldens/gemma4-unified "$work/g-blocks/m.gguf" --mmproj "$work/g-blocks/mmproj-m.gguf" --set clip.vision.block_count=5 || fail "gemma4-unified: convert"
 gemma sound --add a.blk.0.ln1.weight --set clip.has_audio_encoder=true
 session "hostile files of Gemma 4" <<E
 > /load $work/g-short/m.gguf
 error: '$work/g-short/m.gguf': 'gemma4.attention.sliding_window_pattern' must be a list that says for each of 6 layers whether it has a sliding window
+> /load $work/g-blocks/m.gguf
+error: '$work/g-blocks/mmproj-m.gguf': 'clip.vision.block_count' must be 0: this encoder has no blocks
 > /load $work/g-ffn/m.gguf
 error: '$work/g-ffn/m.gguf': 'gemma4.feed_forward_length' is 13 in layer 2, which is not supported
 > /load $work/g-triple/m.gguf

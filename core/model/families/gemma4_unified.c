@@ -101,6 +101,8 @@ static void read_gguf(struct encoder_config *e)
     if (!table || table->rank != 3)
         config_refuse(&e->c, "tensor 'v.position_embd.weight' is missing or does not have "
                              "three dimensions");
+    if (config_value(&e->c, "block_count", 0, 0))
+        config_refuse(&e->c, "'clip.vision.block_count' must be 0: this encoder has no blocks");
     if (!table || e->c.failed) return;
     gguf_expect(e->c.file, "clip.vision.attention.head_count", 0);
     config_put_text(text, "model_type", "gemma4_unified_text");
