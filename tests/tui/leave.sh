@@ -123,7 +123,7 @@ t = answer()
 t.type("/version\r/quit\r")
 ends(t, 0)
 
-for name in "worker", "watcher", "previewer":
+for name in "worker", "watcher", "previewer", "lister":
     t = start()
     libc.syscall(TGKILL, t.pid, threads(t)[name], int(signal.SIGSEGV))
     ends(t, -signal.SIGSEGV)
@@ -160,7 +160,7 @@ t.expect("max_tokens = 3")
 t.type("What is this?\r")
 t.expect("3 tokens", 60)
 count = len(os.listdir("/proc/%d/task" % t.pid))
-check(count == 5 + 4, "%d threads with --threads 5: this one, four of the screen's, four of its own" % count)
+check(count == 5 + 5, "%d threads with --threads 5: this one, five of the screen's, four of its own" % count)
 t.type("\x04")
 ends(t, 0)
 END_OF_PYTHON
