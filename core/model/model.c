@@ -93,7 +93,8 @@ static int need_token(const struct model *m, const char *text, const char *use, 
     return err_set(err, "the tokenizer has no token %s, which %s", text, use);
 }
 
-// The family's texts around the parts of a picture consist of tokens such as <slice>.
+// The family's texts around the parts of a picture consist of tokens such as <slice>. If
+// plain_marks allows it, the model may have learned them as plain text, but then all of them.
 static int check_part_marks(const struct model *m, struct err *err)
 {
     const int64_t count = m->picture.max_tiles ? 2 : 1;
@@ -105,13 +106,19 @@ static int check_part_marks(const struct model *m, struct err *err)
             &(struct picture_mark){
                 .i = i, .count = count, .cols = 1, .number = m->picture.numbered ? 0 : -1 });
     char *text = buf_take(&marks);
+    bool tokens = false;       // of the texts that may be plain, some are tokens
+    struct err lacks = { "" }; // and this one is not
     for (char *at = strchr(text, '<'), *end; status == 0 && at && (end = strchr(at, '>'));
          at = strchr(end, '<')) {
         char *token = xstrndup(at, (size_t)(end + 1 - at));
-        status = need_token(m, token, "marks a picture or a part of it", err);
+        const bool may = m->family->plain_marks && strcmp(token, m->family->picture_after) != 0;
+        const int has = need_token(m, token, "marks a picture or a part of it", may ? &lacks : err);
+        tokens |= may && has == 0;
+        if (!may) status = has;
         free(token);
     }
     free(text);
+    if (status == 0 && tokens && *lacks.text) status = err_set(err, "%s", lacks.text);
     return status;
 }
 

@@ -126,6 +126,9 @@ struct family {
     // The text before each part of a picture's visual tokens (picture_kind.parts) and after the
     // last; NULL: none.
     void (*picture_mark)(struct buf *to, const struct picture_mark *mark);
+    // A tokenizer may lack all tokens of these texts, picture_after excepted (Idefics3), but not
+    // some of them.
+    bool plain_marks;
     // The encoder's texts, if any, replace picture_after and picture_mark (core/model/vision.h).
     //
     // The token for a picture in the family's chat templates, if a template contains it; NULL: the

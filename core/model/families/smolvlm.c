@@ -325,6 +325,7 @@ const struct family family_smolvlm = {
                        [PART_HEAD] = "" },
     .picture_after = "<fake_token_around_image>",
     .picture_mark = picture_mark,
+    .plain_marks = true, // <row_1_col_1> and <global-img> are tokens of SmolVLM only
     .pictures = &pictures,
     .picture_processors = (const char *const[]){ "Idefics3", "SmolVLM", NULL },
     .picture_keys = (const char *const[]){ PICTURE_SHARED_KEYS, "size", "max_image_size",

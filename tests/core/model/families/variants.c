@@ -15,10 +15,11 @@
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
-#define LLAMA  "tests/goldens/llama-3.2"
-#define QWEN   "tests/goldens/qwen2"
-#define KIMI   "tests/goldens/kimi-text"
-#define SIGLIP "tests/goldens/llava-siglip-llama3"
+#define LLAMA   "tests/goldens/llama-3.2"
+#define QWEN    "tests/goldens/qwen2"
+#define KIMI    "tests/goldens/kimi-text"
+#define SIGLIP  "tests/goldens/llava-siglip-llama3"
+#define SMOLVLM "tests/goldens/smolvlm"
 
 static struct model *load(const char *folder)
 {
@@ -121,6 +122,38 @@ static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
         assert_null(model_load(folder, test_device(), NULL, &err));
         if (!strstr(err.text, cases[i].why))
             fail_msg("'%s' does not say '%s'", err.text, cases[i].why);
+    }
+    scratch_remove(folder);
+}
+
+// SmolVLM's tokenizer has tokens for the tiles of a picture, Idefics3's has not: the model reads
+// them as plain text.
+static void names_of_tiles_may_be_plain_text(void **state)
+{
+    static const struct {
+        const char *lacks[3], *why;
+    } cases[] = {
+        { { "<row_", "<global-img>" }, NULL },
+        { { "<row_" }, "has no token <row_1_col_1>, which marks" },
+        { { "<global-img>" }, "has no token <global-img>, which marks" },
+        { { "<row_", "<global-img>", "<fake_" }, "has no token <fake_token_around_image>" },
+    };
+    static const char *const files[] = { "config.json", "model.safetensors",
+                                         "preprocessor_config.json" };
+    char *folder = scratch_new();
+    for (int i = 0; i < 3; i++) scratch_copy(folder, SMOLVLM, files[i]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = { "" };
+        size_t size;
+        char *text = file_read(SMOLVLM "/tokenizer.json", 1 << 20, &size, &err);
+        for (int k = 0; k < 3 && cases[i].lacks[k]; k++)
+            for (char *at = text; (at = strstr(at, cases[i].lacks[k]));) at[1] = 'X';
+        scratch_text(folder, "tokenizer.json", text);
+        free(text);
+        struct model *m = model_load(folder, test_device(), NULL, &err);
+        if (!m != (cases[i].why != NULL)) fail_msg("case %zu: %s", i, err.text);
+        if (!strstr(err.text, cases[i].why ? cases[i].why : "")) fail_msg("%s", err.text);
+        if (m) model_free(m);
     }
     scratch_remove(folder);
 }
@@ -331,6 +364,7 @@ int main(void)
         cmocka_unit_test(a_head_that_differs_is_not_tied),
         cmocka_unit_test(binding_ends_at_the_first_weight_that_is_missing),
         cmocka_unit_test(other_forms_of_experts_and_latents_are_refused_by_name),
+        cmocka_unit_test(names_of_tiles_may_be_plain_text),
         cmocka_unit_test(parts_of_the_config_are_needed),
         cmocka_unit_test(sliding_windows_apply_only_to_their_layers),
         cmocka_unit_test(rotary_settings_have_old_and_new_keys),
