@@ -115,15 +115,10 @@ static char *plain_name(const char *name)
     return buf_take(&b);
 }
 
-// Returns the set whose official file has this name, else the set with the longest name that occurs
-// in the file's name; NULL: none, or the answers of VQAv2 and OK-VQA, which are read with their
-// questions.
-static const struct eval_set *set_of_file(const char *file)
+// Returns the set with the longest name that occurs in the file's name; NULL: none.
+static const struct eval_set *set_named(const char *file)
 {
     const struct eval_set *best = NULL;
-    if (fnmatch("*mscoco_*_annotations.json", file, 0) == 0) return NULL;
-    for (const struct eval_set *s = eval_sets; s->name; s++)
-        if (s->pattern && fnmatch(s->pattern, file, 0) == 0) return s;
     char *plain = plain_name(file);
     size_t most = 2; // names must be at least as long as "vqa"
     for (const struct eval_set *s = eval_sets; s->name; s++) {
@@ -136,6 +131,16 @@ static const struct eval_set *set_of_file(const char *file)
     }
     free(plain);
     return best;
+}
+
+// Returns the set whose official file has this name, else the set that the name contains; NULL:
+// none, or the answers of VQAv2 and OK-VQA, which are read with their questions.
+static const struct eval_set *set_of_file(const char *file)
+{
+    if (fnmatch("*mscoco_*_annotations.json", file, 0) == 0) return NULL;
+    for (const struct eval_set *s = eval_sets; s->name; s++)
+        if (s->pattern && fnmatch(s->pattern, file, 0) == 0) return s;
+    return set_named(file);
 }
 
 // True if /eval can read the file without --set; checks only the first sample.
@@ -166,6 +171,8 @@ static int add_entry(struct score_plan *p, const char *folder, const char *file,
     const bool found = stat(path, &st) == 0, whole = found && S_ISDIR(st.st_mode);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         known |= text_ends(file, endings[i]);
+    // A data set may have an official file's name by chance: captions_mine.json.
+    if (set && !whole && known && !set_named(file) && has_samples(path)) set = NULL;
     int status = 1;
     if (text_shard(file, ".parquet", &shard) && shard.part > 1)
         status = 0; // this shard is read with the first one

@@ -289,6 +289,26 @@ static void official_files_name_their_sets(void **state)
     }
 }
 
+// A data set that has the name of an official file by chance stays a data set.
+static void data_sets_keep_their_kind(void **state)
+{
+    static const char *const files[] = { "captions_mine.json", "problems.json", "test_human.json" };
+    static const char samples[] = "[{\"conversations\": [{\"from\": \"human\", \"value\": \"a?\"}, "
+                                  "{\"from\": \"gpt\", \"value\": \"b\"}]}]";
+    struct err err = { 0 };
+    struct score_plan p;
+    char *folder = scratch_new();
+    for (int i = 0; i < 3; i++) scratch_text(folder, files[i], samples);
+    if (score_plan_of_sets(&p, folder, NULL, 0, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(p.set_count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(p.sets[i].name, files[i], strlen(p.sets[i].name));
+        assert_null(strstr(p.sets[i].text, "--set"));
+    }
+    score_plan_release(&p);
+    scratch_remove(folder);
+}
+
 static void a_file_names_sets(void **state)
 {
     struct err err = { 0 };
@@ -323,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(official_files_name_their_sets),
+        cmocka_unit_test(data_sets_keep_their_kind),
         cmocka_unit_test(a_file_names_sets),
         cmocka_unit_test(numbers_are_those_of_papers),
         cmocka_unit_test(repetitions_are_averaged),
