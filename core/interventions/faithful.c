@@ -454,6 +454,20 @@ static void verdict_finish(void *data, struct results *r)
     free(v);
 }
 
+// True if the map is rejected, or is the corrected map of a kind whose own map is.
+static bool is_rejected(const struct result_table *t, const struct result_row *map)
+{
+    static const char corrected[] = "corrected ";
+    const bool derived = !strncmp(map->key, corrected, strlen(corrected));
+    const char *kind = map->key + (derived ? strlen(corrected) : 0);
+    for (size_t i = 0; i < t->row_count; i++) {
+        const struct result_row *row = &t->rows[i];
+        if (row->condition == map->condition && !strcmp(row->key, kind))
+            return row->value[5] > rejected_above;
+    }
+    return false;
+}
+
 // Names the best maps by three scores, among those that are neither rejected nor controls.
 static void say_best(const struct result_table *t, int condition, struct buf *b)
 {
@@ -470,8 +484,7 @@ static void say_best(const struct result_table *t, int condition, struct buf *b)
             const bool control =
                 !strcmp(row->key, control_names[0]) || !strcmp(row->key, control_names[1]);
             if (row->condition == condition && !control && isfinite(row->value[c]) &&
-                !(row->value[5] > rejected_above) &&
-                (!best || sign * row->value[c] > sign * best->value[c]))
+                !is_rejected(t, row) && (!best || sign * row->value[c] > sign * best->value[c]))
                 best = row;
         }
         if (!best) continue;
