@@ -199,6 +199,7 @@ static int add_entry(struct score_plan *p, const char *folder, const char *file,
 
 static int add_folder(struct score_plan *p, const char *folder, int64_t limit, struct err *err)
 {
+    const size_t before = p->set_count;
     int status = 0;
     if (access(folder, R_OK | X_OK) < 0)
         return err_set(err, "cannot read the folder '%s': %s", folder, strerror(errno));
@@ -207,7 +208,7 @@ static int add_folder(struct score_plan *p, const char *folder, int64_t limit, s
         if ((status = add_entry(p, folder, files[i], limit, err)) == 1)
             names_add(&p->others, files[i], NULL);
     folder_list_free(files);
-    if (status < 0 || p->set_count) return status < 0 ? -1 : 0;
+    if (status < 0 || p->set_count > before) return status < 0 ? -1 : 0;
     return err_set(err,
                    "'%s' contains no evaluation set: a file or folder whose name contains the name "
                    "of a set (/help sets), or a data set that /eval reads",
@@ -238,6 +239,7 @@ static char *read_text(const char *file, struct err *err)
 static int add_sets(struct score_plan *p, const char *path, int64_t limit, struct err *err)
 {
     struct stat st;
+    const size_t before = p->set_count;
     if (stat(path, &st) < 0 || S_ISDIR(st.st_mode)) return add_folder(p, path, limit, err);
     char *all = read_text(path, err), *rest = all;
     int number = 0, status = all ? 0 : -1;
@@ -252,7 +254,7 @@ static int add_sets(struct score_plan *p, const char *path, int64_t limit, struc
         free(plain);
     }
     free(all);
-    if (status == 0 && !p->set_count)
+    if (status == 0 && p->set_count == before)
         status = err_set(err, "'%s' has no line 'set NAME: DATA [OPTIONS]'", path);
     return status;
 }

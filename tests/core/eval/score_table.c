@@ -335,6 +335,18 @@ static void a_file_names_sets(void **state)
         assert_non_null(strstr(err.text, wrong[i][1]));
     }
     free(text);
+    // A line that adds no set is refused also after others.
+    scratch_text(folder, "my.sets", "# none\n");
+    text = xasprintf("set one: a.json\nsets %s\n", path);
+    p = read_plan(folder, text, &err);
+    assert_non_null(strstr(err.text, "plan:2: "));
+    assert_non_null(strstr(err.text, "has no line 'set NAME: DATA [OPTIONS]'"));
+    free(text);
+    scratch_write(folder, "empty/notes.txt", "", 0);
+    text = xasprintf("set one: a.json\nsets %s/empty\n", folder);
+    p = read_plan(folder, text, &err);
+    assert_non_null(strstr(err.text, "contains no evaluation set"));
+    free(text);
     free(path);
     scratch_remove(folder);
 }
