@@ -16,6 +16,7 @@ enum {
     PATTERN_LIMIT = 1 << 16, // bytes of an expression
     PATTERNS_LIMIT = 4096,   // expressions in each of rank_pattern and alpha_pattern
     SAVED_LIMIT = 1024,      // modules_to_save: each is compared with the name of each tensor
+    LIST_LIMIT = 65536,      // entries of other lists, which are compared with each module
     MATCH_LIMIT = 100000,    // steps per match: enough for module names, which are short
     HEAP_LIMIT = 1024,       // kB
 };
@@ -180,6 +181,20 @@ static void patterns_free(struct named_pattern *list)
     free(list);
 }
 
+static int check_lists(const cJSON *json, struct err *err)
+{
+    static const struct {
+        const char *key;
+        int most;
+    } lists[] = { { "modules_to_save", SAVED_LIMIT },    { "target_modules", LIST_LIMIT },
+                  { "target_parameters", LIST_LIMIT },   { "exclude_modules", LIST_LIMIT },
+                  { "layers_to_transform", LIST_LIMIT }, { "layers_pattern", LIST_LIMIT } };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (cJSON_GetArraySize(json_get(json, lists[i].key)) > lists[i].most)
+            return err_set(err, "\"%s\" has more than %d entries", lists[i].key, lists[i].most);
+    return 0;
+}
+
 static int read_targets(struct adapter_config *c, struct err *err)
 {
     const cJSON *target = json_get(c->json, "target_modules"), *item;
@@ -190,8 +205,7 @@ static int read_targets(struct adapter_config *c, struct err *err)
         if (!cJSON_IsString(item))
             return err_set(err, "\"target_modules\" must be a string or a list of strings");
     }
-    if (cJSON_GetArraySize(json_get(c->json, "modules_to_save")) > SAVED_LIMIT)
-        return err_set(err, "\"modules_to_save\" has more than %d modules", SAVED_LIMIT);
+    if (check_lists(c->json, err) < 0) return -1;
     // PEFT's words for all linear layers, and for none.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))

@@ -65,7 +65,18 @@ static void broken_configs_are_refused(void **state)
     buf_puts(&many, "{\"peft_type\": \"LORA\", \"r\": 4, \"modules_to_save\": [");
     for (int i = 0; i < 1025; i++) buf_printf(&many, "\"x%d\"%s", i, i < 1024 ? ", " : "]}");
     scratch_text(folder, "adapter_config.json", many.data);
-    refuse(folder, m, "more than 1024 modules");
+    refuse(folder, m, "more than 1024 entries");
+    static const char *const lists[] = { "target_modules", "target_parameters",
+                                         "layers_to_transform" };
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        buf_clear(&many);
+        buf_printf(&many, "{\"peft_type\": \"LORA\", \"r\": 4, \"%s\": [", lists[k]);
+        for (int i = 0; i < 65537; i++) buf_printf(&many, "\"x\"%s", i < 65536 ? "," : "]}");
+        scratch_text(folder, "adapter_config.json", many.data);
+        char *why = xasprintf("\"%s\" has more than 65536 entries", lists[k]);
+        refuse(folder, m, why);
+        free(why);
+    }
     buf_release(&many);
     refuse(LLAVA, m, "but a model");
     refuse("no/such/folder", m, "no folder");
