@@ -404,10 +404,13 @@ static size_t half_end(const struct result_table *t, int condition, int column, 
     return end;
 }
 
-// Appends the layers whose share in a column is at least half: "last in layer 3, 6-7".
+// Appends the layers whose share in a column is at least half: "last in layers 3, 6-7".
 static void put_half(const struct result_table *t, int condition, int column, struct buf *b)
 {
     bool named = false;
+    int layers = 0;
+    for (size_t i = 0; i < t->row_count; i++)
+        layers += t->rows[i].condition == condition && t->rows[i].value[column - 1] >= 0.5;
     for (size_t i = 0; i < t->row_count; i++) {
         const size_t end = half_end(t, condition, column, i);
         if (end == i) continue;
@@ -415,7 +418,7 @@ static void put_half(const struct result_table *t, int condition, int column, st
             buf_printf(b, ", %s", t->rows[i].key);
         else
             buf_printf(b, "%s%s in layer%s %s", b->length ? "; " : "at least half comes back at ",
-                       t->columns[column], end > i + 1 ? "s" : "", t->rows[i].key);
+                       t->columns[column], layers > 1 ? "s" : "", t->rows[i].key);
         if (end > i + 1) buf_printf(b, "-%s", t->rows[end - 1].key);
         named = true;
         i = end - 1;
