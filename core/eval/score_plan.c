@@ -202,7 +202,7 @@ static int add_folder(struct score_plan *p, const char *folder, int64_t limit, s
     const size_t before = p->set_count;
     int status = 0;
     if (access(folder, R_OK | X_OK) < 0)
-        return err_set(err, "cannot read the folder '%s': %s", folder, strerror(errno));
+        return err_set(err, "cannot read '%s': %s", folder, strerror(errno));
     char **files = folder_list(folder);
     for (size_t i = 0; files[i] && status >= 0; i++)
         if ((status = add_entry(p, folder, files[i], limit, err)) == 1)
@@ -246,8 +246,8 @@ static int add_sets(struct score_plan *p, const char *path, int64_t limit, struc
     for (char *line; status == 0 && (line = strsep(&rest, "\n"));) {
         char *plain = trimmed(line, strlen(line));
         number++;
-        if (!strncmp(plain, "set ", 4))
-            status = read_set(p, plain + 4, limit, err);
+        if (strcspn(plain, " \t") == 3 && !strncmp(plain, "set", 3))
+            status = read_set(p, plain + 3, limit, err);
         else if (*plain && *plain != '#')
             status = err_set(err, "a file of sets has only lines 'set NAME: DATA [OPTIONS]'");
         if (status < 0) err_in(err, "%s:%d", path, number);
@@ -578,9 +578,9 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     } else {
         status = err_set(
             err,
-            "a line of a plan cannot begin with '%s': use set NAME: DATA, sets DIR, row NAME: "
-            "SETTINGS, model NAME: FOLDER, checkpoints [ROW:] RUN, seeds N N ..., compare ROW | "
-            "ROW",
+            "a line of a plan cannot begin with '%s': use set NAME: DATA, sets DIR, sets FILE, row "
+            "NAME: SETTINGS, model NAME: FOLDER, checkpoints [ROW:] RUN, seeds N N ..., compare "
+            "ROW | ROW",
             key);
     }
     free(key);
@@ -623,7 +623,8 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
     if (status < 0)
         err_in(err, "%s:%d", name, number);
     else if (!p->set_count)
-        status = err_set(err, "%s: a plan needs a line 'set NAME: DATA' or 'sets DIR'", name);
+        status = err_set(err, "%s: a plan needs a line 'set NAME: DATA', 'sets DIR' or 'sets FILE'",
+                         name);
     else if ((status = multiply(p, &f, err)) < 0 || (status = check_compares(p, err)) < 0)
         err_in(err, "%s", name);
     factors_release(&f);

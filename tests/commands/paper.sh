@@ -60,7 +60,7 @@ same "options that do nothing here" "$(jq -r 'select(.event=="notice").text' "$w
 lines "/paper capa figure3 --model $work/tiny --data $work/sets/own.json,$work/sets/pope.json --limit 2 --out $work/dry7 --dry"
 check_has "a second file" 'select(.event=="notice").text' "the second file of --data is not used by capa figure3"
 lines "/paper capa table1 --model $work/7b --sets $work/nowhere --out $work/dry2 --dry"
-check "error without the sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read the folder '$work/nowhere': No such file or directory"
+check "error without the sets" 'select(.event=="error").message' "$work/dry2/capa-table1/scores.plan:1: cannot read '$work/nowhere': No such file or directory"
 
 # The forecast finds pictures that are not where the data says, and models that take none; it keeps settings that
 # change no result, with which a plan may also be continued.

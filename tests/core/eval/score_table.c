@@ -183,11 +183,11 @@ static void plans_are_multiplied(void **state)
     score_plan_release(&p);
 
     static const char *const wrong[][2] = {
-        { "row a: off\n", "needs a line 'set NAME: DATA'" },
-        { "sat one: x\n", "a line of a plan cannot begin with 'sat'" },
+        { "row a: off\n", "needs a line 'set NAME: DATA', 'sets DIR' or 'sets FILE'" },
+        { "sat one: x\n", "cannot begin with 'sat': use set NAME: DATA, sets DIR, sets FILE" },
         { "\nset one: /none --limit 0\n", "plan:2: set one: " },
         { "set : x\n", "write 'set NAME: ...'" },
-        { "sets /none\n", "cannot read the folder '/none'" },
+        { "sets /none\n", "cannot read '/none'" },
         { "seeds\n", "a line of a plan cannot begin with 'seeds': use" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -315,7 +315,7 @@ static void a_file_names_sets(void **state)
     struct score_plan p;
     char *folder = scratch_new(), *path = xasprintf("%s/my.sets", folder);
     scratch_text(folder, "my.sets",
-                 "# two\nset one: a.json\n\n  set two: b.tsv --set pope --limit 3\n");
+                 "# two\nset\tone: a.json\n\n  set two: b.tsv --set pope --limit 3\n");
     char *text = xasprintf("sets %s\nrow a: off\nset three: c.json\n", path);
     p = read_plan(folder, text, &err);
     assert_string_equal(err.text, "");
