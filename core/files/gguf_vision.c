@@ -243,7 +243,10 @@ static int put_channels_last(struct renamed *r, struct safetensor *t, int64_t ar
     if (!made) return err_set(err, "out of memory for tensor '%.200s'", t->stored);
     t->data = made;
     t->bytes = (uint64_t)count * size;
-    if (packed) t->dtype = DTYPE_F32;
+    if (packed) {
+        t->dtype = DTYPE_F32;
+        t->type = "F32";
+    }
     return 0;
 }
 
