@@ -362,10 +362,10 @@ struct stack_matrix {
     int64_t first, rank, row, rows;
 };
 
-// Lists the matrices of the experts in a stack; returns their number.
-static int stack_matrices(const struct adapter_stack *s, struct stack_matrix list[2])
+// Lists the matrices of the experts in a stack; returns their number. `usual`: the config's rank.
+static int stack_matrices(const struct adapter_stack *s, int64_t usual, struct stack_matrix list[2])
 {
-    const int64_t r = s->rank, half = s->out / 2, split = adapter_stack_split(s);
+    const int64_t r = s->rank, half = s->out / 2, split = adapter_stack_split(s, r != usual);
     const int64_t border = split < 0 ? r : split, up = split < 0 ? 0 : split;
     int count = 0;
     if (s->down) {
@@ -417,7 +417,7 @@ static int add_of_expert(struct reading *r, const struct adapter_stack *s,
 static int add_stack(struct reading *r, const struct adapter_stack *s, const char *experts)
 {
     struct stack_matrix matrix[2];
-    const int count = stack_matrices(s, matrix);
+    const int count = stack_matrices(s, r->config->rank, matrix);
     const char *stack = adapter_stack_names[s->down];
     char *parameter = xasprintf("%s.%s", experts, stack);
     const struct weight *w = NULL;

@@ -102,7 +102,7 @@ void adapter_stack_expert(const struct adapter_stack *s, int64_t expert, float *
     }
 }
 
-int64_t adapter_stack_split(const struct adapter_stack *s)
+int64_t adapter_stack_split(const struct adapter_stack *s, bool own_rank)
 {
     const int64_t r = s->rank, E = s->experts, half = s->out / 2;
     int64_t gate_end = 0, up_begin = r; // columns that gate_proj, and up_proj, use
@@ -114,7 +114,7 @@ int64_t adapter_stack_split(const struct adapter_stack *s)
         if (used && row < half && k >= gate_end) gate_end = k + 1;
         if (used && row >= half && k < up_begin) up_begin = k;
     }
-    if (gate_end > up_begin) return -1;
+    if (gate_end > up_begin || (!own_rank && gate_end == 0 && up_begin == r)) return -1;
     // Equal ranks are the usual case; zeros in B do not tell where the border lies.
     return gate_end <= r / 2 && r / 2 <= up_begin ? r / 2 : gate_end;
 }

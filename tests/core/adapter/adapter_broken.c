@@ -147,10 +147,27 @@ static void broken_tensors_are_refused(void **state)
     model_free(m);
 }
 
-// LoRA on all experts of a layer: 8 experts of width 24, hidden size 48.
+#define EXPERTS "base_model.model.model.layers.1.mlp.experts."
+
+// Writes LoRA on all experts of a layer: A is ones, B has one value.
+static void write_stack(const char *folder, const int64_t *a, const int64_t *b, float value)
+{
+    struct err err;
+    char *path = xasprintf("%s/adapter_model.safetensors", folder);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_declare(w, EXPERTS "lora_A.weight", DTYPE_F32, 2, a);
+    safetensors_writer_declare(w, EXPERTS "lora_B.weight", DTYPE_F32, 2, b);
+    for (int64_t k = 0; k < a[0] * a[1]; k++)
+        must(safetensors_writer_data(w, &(float){ 1 }, sizeof(float), &err), &err);
+    for (int64_t k = 0; k < b[0] * b[1]; k++)
+        must(safetensors_writer_data(w, &value, sizeof(float), &err), &err);
+    must(safetensors_writer_finish(w, &err), &err);
+    free(path);
+}
+
+// 8 experts of width 24, hidden size 48.
 static void broken_stacks_are_refused(void **state)
 {
-#define EXPERTS "base_model.model.model.layers.1.mlp.experts."
     static const struct {
         const char *targets;
         int64_t a[2], b[2];
@@ -171,23 +188,14 @@ static void broken_stacks_are_refused(void **state)
         { "experts.down_proj", { 0, 24 }, { 48, 0 }, 0, "both must be the same multiple" },
     };
     struct model *m = load(KIMI);
-    char *folder = scratch_new(), *path = xasprintf("%s/adapter_model.safetensors", folder);
+    char *folder = scratch_new();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct err err;
         char *config = xasprintf("{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [], "
                                  "\"target_parameters\": [\"%s\"]}",
                                  cases[i].targets);
         scratch_text(folder, "adapter_config.json", config);
         free(config);
-        struct safetensors_writer *w = safetensors_writer_new(path);
-        const int64_t *a = cases[i].a, *b = cases[i].b;
-        safetensors_writer_declare(w, EXPERTS "lora_A.weight", DTYPE_F32, 2, a);
-        safetensors_writer_declare(w, EXPERTS "lora_B.weight", DTYPE_F32, 2, b);
-        for (int64_t k = 0; k < a[0] * a[1]; k++)
-            must(safetensors_writer_data(w, &(float){ 1 }, sizeof(float), &err), &err);
-        for (int64_t k = 0; k < b[0] * b[1]; k++)
-            must(safetensors_writer_data(w, &cases[i].value, sizeof(float), &err), &err);
-        must(safetensors_writer_finish(w, &err), &err);
+        write_stack(folder, cases[i].a, cases[i].b, cases[i].value);
         refuse(folder, m, cases[i].why);
     }
     scratch_text(folder, "adapter_config.json", "{\"peft_type\": \"LORA\", \"r\": 2}");
@@ -196,7 +204,36 @@ static void broken_stacks_are_refused(void **state)
     write_one(folder, "adapter_model.safetensors", EXPERTS "base_layer.lora_B.weight", 2, 48, 16,
               0);
     refuse(folder, m, "lora_A.weight' is missing");
-    free(path);
+    scratch_remove(folder);
+    model_free(m);
+}
+
+// A new LoRA of PEFT, whose B is zero: gate_proj and up_proj share its ranks. If the parameter has
+// a rank of its own, they do not: /adapter save wrote it.
+static void zeros_are_shared(void **state)
+{
+    static const struct {
+        const char *config;
+        int64_t ranks; // of the parameter
+        int64_t each;  // of gate_proj and of up_proj
+    } cases[] = { { "\"r\": 1", 1, 1 },
+                  { "\"r\": 2", 2, 2 },
+                  { "\"r\": 3, \"rank_pattern\": {\"experts.gate_up_proj\": 2}", 2, 1 } };
+    struct model *m = load(KIMI);
+    char *folder = scratch_new();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t columns = 8 * cases[i].ranks;
+        char *config = xasprintf("{\"peft_type\": \"LORA\", \"target_modules\": [], "
+                                 "\"target_parameters\": [\"experts.gate_up_proj\"], %s}",
+                                 cases[i].config);
+        scratch_text(folder, "adapter_config.json", config);
+        free(config);
+        write_stack(folder, (int64_t[]){ columns, 48 }, (int64_t[]){ 48, columns }, 0);
+        struct adapter *a = read_folder(folder, m);
+        assert_int_equal(a->count, 2 * 8);
+        assert_int_equal(adapter_parameters(a), 2 * 8 * (48 + 24) * cases[i].each);
+        adapter_free(a);
+    }
     scratch_remove(folder);
     model_free(m);
 }
@@ -251,9 +288,8 @@ static void extras_must_fit_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broken_configs_are_refused),
-        cmocka_unit_test(broken_tensors_are_refused),
-        cmocka_unit_test(broken_stacks_are_refused),
+        cmocka_unit_test(broken_configs_are_refused), cmocka_unit_test(broken_tensors_are_refused),
+        cmocka_unit_test(broken_stacks_are_refused),  cmocka_unit_test(zeros_are_shared),
         cmocka_unit_test(extras_must_fit_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
