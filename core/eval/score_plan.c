@@ -166,7 +166,7 @@ static int add_entry(struct score_plan *p, const char *folder, const char *file,
     struct stat st;
     struct err why;
     bool known = false;
-    char *path = xasprintf("%s/%s", folder, file);
+    char *path = folder_entry(folder, file);
     const struct eval_set *set = set_of_file(file);
     const bool found = stat(path, &st) == 0, whole = found && S_ISDIR(st.st_mode);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

@@ -53,7 +53,7 @@ static void find_files(const char *folder, const char *ending, int depth, struct
 {
     char **names = folder_list(folder);
     for (char **name = names; names && *name; name++) {
-        char *path = xasprintf("%s/%s", folder, *name);
+        char *path = folder_entry(folder, *name);
         if (is_folder(path) && depth > 1 && **name != '.')
             find_files(path, ending, depth - 1, found);
         else if (text_ends(*name, ending) && **name != '.' && !is_folder(path))
