@@ -161,8 +161,10 @@ static const char known[] =
 // Finds keys of rank_pattern and alpha_pattern that match no LoRA in the file.
 static void check_patterns(struct adapter *a, const struct adapter_config *c)
 {
-    static const char *const objects[] = { "rank_pattern", "alpha_pattern" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const objects[] = {
+        [USED_RANKS] = "rank_pattern", [USED_ALPHAS] = "alpha_pattern"
+    };
+    for (int i = USED_RANKS; i <= USED_ALPHAS; i++) {
         struct names idle = { 0 };
         const cJSON *item;
         cJSON_ArrayForEach(item, json_get(c->json, objects[i]))
@@ -187,7 +189,8 @@ static void check_parameters(struct adapter *a, const struct adapter_config *c)
     cJSON_ArrayForEach(item, json_get(c->json, "target_parameters"))
     {
         size_t number;
-        if (cJSON_IsString(item) && !names_find(&c->used[2], item->valuestring, &number))
+        if (cJSON_IsString(item) &&
+            !names_find(&c->used[USED_PARAMETERS], item->valuestring, &number))
             names_add(&idle, item->valuestring, NULL);
     }
     adapter_notice(a,

@@ -244,7 +244,7 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
 void adapter_config_release(struct adapter_config *c)
 {
     pattern_free(c->target);
-    for (int i = 0; i < 3; i++) names_release(&c->used[i]);
+    for (int i = 0; i < USED_KINDS; i++) names_release(&c->used[i]);
     patterns_free(c->ranks);
     patterns_free(c->alphas);
     *c = (struct adapter_config){ 0 };
@@ -260,8 +260,8 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
         return err_in(err, "adapter_config.json: \"rank_pattern\"");
     if (pattern_find(c->alphas, module, &a, err) < 0)
         return err_in(err, "adapter_config.json: \"alpha_pattern\"");
-    if (r) names_add(&c->used[0], r->string, NULL);
-    if (a) names_add(&c->used[1], a->string, NULL);
+    if (r) names_add(&c->used[USED_RANKS], r->string, NULL);
+    if (a) names_add(&c->used[USED_ALPHAS], a->string, NULL);
     double wanted = r ? r->valuedouble : (double)c->rank, alpha = a ? a->valuedouble : c->alpha;
     if ((r && !cJSON_IsNumber(r)) || (a && !cJSON_IsNumber(a)))
         return err_set(err,
@@ -333,14 +333,14 @@ int adapter_config_targets(const struct adapter_config *c, const char *module, s
     return !cJSON_IsArray(target) || list_names(target, module);
 }
 
-bool adapter_config_has_parameter(struct adapter_config *c, const char *name)
+bool adapter_config_use_parameter(struct adapter_config *c, const char *name)
 {
     bool found = false;
     const cJSON *item;
     cJSON_ArrayForEach(item, json_get(c->json, "target_parameters"))
     {
         if (!cJSON_IsString(item) || !names_end(name, item->valuestring)) continue;
-        names_add(&c->used[2], item->valuestring, NULL);
+        names_add(&c->used[USED_PARAMETERS], item->valuestring, NULL);
         found = true;
     }
     return found;

@@ -20,6 +20,8 @@ struct adapter;
 struct module_pattern;
 struct named_pattern;
 
+enum adapter_used { USED_RANKS, USED_ALPHAS, USED_PARAMETERS, USED_KINDS };
+
 struct adapter_config {
     const cJSON *json;
     bool lora;                                    // peft_type LORA; else LN_TUNING
@@ -32,7 +34,7 @@ struct adapter_config {
     struct module_pattern *target; // target_modules if it is a regular expression; else NULL
     // Keys of rank_pattern and alpha_pattern that matched a module, and names in target_parameters
     // that matched a weight.
-    struct names used[3];
+    struct names used[USED_KINDS];
     struct named_pattern *ranks, *alphas; // rank_pattern, alpha_pattern
 };
 
@@ -49,7 +51,7 @@ int adapter_config_scale(struct adapter_config *c, const char *module, int64_t r
 int adapter_config_targets(const struct adapter_config *c, const char *module, struct err *err);
 // Returns true if target_parameters names the parameter, such as
 // "model.layers.3.mlp.experts.down_proj", and notes in c->used the names that do.
-bool adapter_config_has_parameter(struct adapter_config *c, const char *name);
+bool adapter_config_use_parameter(struct adapter_config *c, const char *name);
 // Returns true if modules_to_save names the module.
 bool adapter_config_saves(const struct adapter_config *c, const char *module);
 

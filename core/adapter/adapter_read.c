@@ -332,7 +332,7 @@ static int check_target(const struct reading *r, const struct key *k, const stru
     int found = 0;
     for (int i = 0; i < 3 && found == 0; i++) {
         char *parameter = xasprintf("%s.weight", names[i]);
-        found = adapter_config_has_parameter(r->config, parameter)
+        found = adapter_config_use_parameter(r->config, parameter)
                     ? 1
                     : adapter_config_targets(r->config, names[i], r->err);
         free(parameter);
@@ -424,7 +424,7 @@ static int add_stack(struct reading *r, const struct adapter_stack *s, const cha
     float scale = 0, *a = xreallocarray(NULL, (size_t)(s->rank * s->in), sizeof *a);
     float *b = xreallocarray(NULL, (size_t)(s->rank * s->out), sizeof *b);
     int status = adapter_config_scale(r->config, parameter, s->rank, &scale, r->err);
-    if (status == 0 && !adapter_config_has_parameter(r->config, parameter))
+    if (status == 0 && !adapter_config_use_parameter(r->config, parameter))
         status = err_set(r->err,
                          "\"target_parameters\" of adapter_config.json does not name its experts' "
                          "%s: PEFT would ignore it",
@@ -491,7 +491,7 @@ static int read_stack(struct reading *r, const struct safetensor *t, const char 
 static int read_scale(const struct reading *r, const char *module, int64_t rank, float *scale)
 {
     char *weight = xasprintf("%s.weight", module);
-    const bool parameter = adapter_config_has_parameter(r->config, weight);
+    const bool parameter = adapter_config_use_parameter(r->config, weight);
     const int status =
         adapter_config_scale(r->config, parameter ? weight : module, rank, scale, r->err);
     free(weight);
@@ -742,7 +742,7 @@ static void find_bare_parameters(struct reading *r)
         bool known = true;
         size_t number;
         if (name) names_add(&seen, name, &known);
-        if (!known && adapter_config_has_parameter(r->config, name)) {
+        if (!known && adapter_config_use_parameter(r->config, name)) {
             r->adapter->targets++;
             if (!names_find(&have, name, &number)) names_add(&r->adapter->bare, name, NULL);
         }
