@@ -33,23 +33,13 @@ static void knockout_release(void *state)
     free(s);
 }
 
-// Splits "FROM > TO"; the caller frees *from and *to.
-static int split(const char *words, char **from, char **to, struct err *err)
-{
-    const char *arrow = strchr(words, '>');
-    if (!arrow)
-        return err_set(err, "write the positions whose attention to cut as FROM > TO: /knockout "
-                            "picture > answer");
-    *from = xstrndup(words, (size_t)(arrow - words));
-    *to = xstrdup(arrow + 1);
-    return 0;
-}
-
 static int knockout_words(const char *words, struct err *err)
 {
-    char *text[2] = { NULL, NULL };
-    int status = split(words, &text[0], &text[1], err);
-    if (status < 0) return -1;
+    char *text[2];
+    int status = 0;
+    if (!positions_split(words, &text[0], &text[1]))
+        return err_set(err, "write the positions whose attention to cut as FROM > TO: /knockout "
+                            "picture > answer");
     for (int i = 0; i < 2; i++) {
         struct positions p = { 0 };
         if (status == 0) status = positions_parse(&p, text[i], err);
@@ -70,9 +60,8 @@ static void *knockout_start(const struct probe_env *env, struct err *err)
     s->windows = xcalloc(L, sizeof *s->windows);
     s->heads = probe_nans((int64_t)L * env->model->decoder.config.heads);
     char *from = NULL, *to = NULL;
-    int status = split(env->options->words, &from, &to, err);
-    if (status == 0)
-        status = positions_layers(env->options->layers, "--layers", layers, s->cut.listens, err);
+    positions_split(env->options->words, &from, &to); // knockout_words has checked the arrow
+    int status = positions_layers(env->options->layers, "--layers", layers, s->cut.listens, err);
     if (status >= 0 && probe_positions(env, from, s->cut.from, err) < 0) status = -1;
     if (status >= 0 && probe_positions(env, to, s->cut.to, err) < 0) status = -1;
     free(from);

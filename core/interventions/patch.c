@@ -2,7 +2,7 @@
 // patching, causal tracing: Meng et al. 2022, arXiv 2202.05262).
 //
 //   run A: the conversation's answer
-//   run B: the same answer with a different or corrupted picture
+//   run B: the same answer with a different or corrupted picture, or after another question
 //   patch: run B, with the output of a layer's part at some positions replaced with run A's
 //   share = (log p_patched - log p_B) / (log p_A - log p_B)
 #include <math.h>
@@ -18,8 +18,10 @@
 #include "core/positions/positions.h"
 #include "core/probes/passes.h"
 
-enum corruption { NOISE, MEAN, FILE_OF };
-static const char *const patch_complete[] = { "noise", "mean", "picture", "object", NULL };
+enum corruption { NOISE, MEAN, REPLACE, ASK, FILE_OF };
+static const char *const corruptions[] = { "noise", "mean", "replace", "question" };
+static const char *const patch_complete[] = { "noise",   "mean",   "replace", "question",
+                                              "picture", "object", NULL };
 
 static const struct {
     const char *name;
@@ -39,7 +41,8 @@ struct patch {
     const struct probe_env *env;
     enum corruption corruption;
     bool *corrupted; // [N] visual tokens
-    int picture;     // of the corrupted tokens
+    bool *source;    // [N] REPLACE: visual tokens that take their place
+    int picture;     // of the corrupted tokens; -1: ASK
     int64_t first;   // first position that the corruption affects
     struct parts parts;
     struct effect effect;
@@ -54,6 +57,7 @@ static void patch_release(void *state)
 {
     struct patch *s = state;
     free(s->corrupted);
+    free(s->source);
     for (int g = 0; g < GROUPS; g++) free(s->group[g]);
     free(s->share);
     free(s->positions);
@@ -63,33 +67,56 @@ static void patch_release(void *state)
     free(s);
 }
 
-// Splits "noise POSITIONS", "mean POSITIONS" or "FILE".
+// Splits "noise POSITIONS", "mean POSITIONS", "replace POSITIONS > POSITIONS", "question TEXT" or
+// "FILE".
 static enum corruption read_words(const char *words, const char **rest)
 {
     const size_t n = strcspn(words, " \t");
-    const char *after = words + n + strspn(words + n, " \t");
     *rest = words;
-    if (n == 5 && !strncmp(words, "noise", n)) return *rest = after, NOISE;
-    if (n == 4 && !strncmp(words, "mean", n)) return *rest = after, MEAN;
+    for (int i = 0; i < FILE_OF; i++) {
+        if (strlen(corruptions[i]) != n || strncmp(words, corruptions[i], n) != 0) continue;
+        *rest = words + n + strspn(words + n, " \t");
+        return (enum corruption)i;
+    }
     return FILE_OF;
+}
+
+static int check_names(const char *names, struct err *err)
+{
+    struct positions p = { 0 };
+    const int status = positions_parse(&p, names, err);
+    positions_release(&p);
+    return status;
+}
+
+static int check_replacement(const char *words, struct err *err)
+{
+    char *text[2];
+    if (!positions_split(words, &text[0], &text[1]))
+        return err_set(err, "write the tokens to replace and those that take their place as "
+                            "POSITIONS > POSITIONS: /patch replace object star > object circle");
+    int status = check_names(text[0], err);
+    if (status == 0) status = check_names(text[1], err);
+    for (int i = 0; i < 2; i++) free(text[i]);
+    return status;
 }
 
 static int patch_words(const char *words, struct err *err)
 {
     const char *rest;
-    struct positions p = { 0 };
     const enum corruption how = read_words(words, &rest);
     if (!*words)
-        return err_set(err, "/patch takes noise or mean, then names of positions, or the FILE of "
-                            "another picture");
-    int status = how != FILE_OF && *rest ? positions_parse(&p, rest, err) : 0;
-    if (how == FILE_OF && access(words, F_OK) < 0 && positions_parse(&p, words, NULL) == 0)
-        status = err_set(err,
-                         "write noise or mean before the positions to corrupt: /patch mean %s (no "
-                         "picture has this name)",
-                         words);
-    positions_release(&p);
-    return status;
+        return err_set(err, "/patch takes noise, mean or replace, then names of positions, or "
+                            "question TEXT, or the FILE of another picture");
+    if (how == ASK && !*rest)
+        return err_set(err, "/patch question takes the text of another question");
+    if (how == REPLACE) return check_replacement(rest, err);
+    if (how != FILE_OF && how != ASK && *rest) return check_names(rest, err);
+    if (how != FILE_OF || access(words, F_OK) == 0 || check_names(words, NULL) < 0) return 0;
+    return err_set(err,
+                   "write noise or mean before the positions to corrupt: /patch mean %s (no "
+                   "picture has this name)",
+                   words);
 }
 
 static int choose_part(struct patch *s, struct err *err)
@@ -109,13 +136,22 @@ static int choose_part(struct patch *s, struct err *err)
                : 0;
 }
 
+// Finds the first position of the last question.
+static int choose_question(struct patch *s, struct err *err)
+{
+    bool *rows = xcalloc((size_t)s->env->sequence->n + 1, sizeof *rows);
+    const int64_t count = probe_positions(s->env, "question", rows, err);
+    s->picture = -1;
+    s->first = 0;
+    while (count > 0 && !rows[s->first]) s->first++;
+    free(rows);
+    return count > 0 ? 0 : -1;
+}
+
 // Finds the tokens to corrupt, which must belong to one picture.
-static int choose_tokens(struct patch *s, struct err *err)
+static int choose_corrupted(struct patch *s, const char *names, struct err *err)
 {
     const struct sequence *q = s->env->sequence;
-    const char *rest;
-    s->corruption = read_words(s->env->options->words, &rest);
-    const char *names = s->corruption != FILE_OF && *rest ? rest : "picture";
     s->picture = s->first = -1;
     if (probe_positions(s->env, names, s->corrupted, err) < 0) return -1;
     for (int64_t i = 0; i < q->n; i++) {
@@ -136,6 +172,37 @@ static int choose_tokens(struct patch *s, struct err *err)
     // If the tokens of the picture see each other, earlier tokens change too.
     s->first = pass_start(&s->env->model->decoder.config, q, s->first);
     return 0;
+}
+
+// Finds the tokens that take the place of the corrupted ones, in the same picture.
+static int choose_source(struct patch *s, const char *names, struct err *err)
+{
+    const struct sequence *q = s->env->sequence;
+    bool any = false;
+    if (probe_positions(s->env, names, s->source, err) < 0) return -1;
+    for (int64_t i = 0; i < q->n; i++) {
+        if (s->source[i] && q->picture[i] < 0)
+            return err_set(err, "'%s' names text: only visual tokens can replace others", names);
+        s->source[i] &= q->picture[i] == s->picture;
+        any |= s->source[i];
+    }
+    return any ? 0 : err_set(err, "'%s' is not in the picture of the tokens to replace", names);
+}
+
+static int choose_tokens(struct patch *s, struct err *err)
+{
+    const char *rest;
+    s->corruption = read_words(s->env->options->words, &rest);
+    if (s->corruption == ASK) return choose_question(s, err);
+    if (s->corruption != REPLACE)
+        return choose_corrupted(s, s->corruption != FILE_OF && *rest ? rest : "picture", err);
+    char *from = NULL, *to = NULL;
+    positions_split(rest, &from, &to); // patch_words has checked the arrow
+    int status = choose_corrupted(s, from, err);
+    if (status == 0) status = choose_source(s, to, err);
+    free(from);
+    free(to);
+    return status;
 }
 
 // Groups the positions from the first one that the corruption affects.
@@ -164,6 +231,7 @@ static void *patch_start(const struct probe_env *env, struct err *err)
     s->env = env;
     parts_open(&s->parts, env, OUTPUT_RESIDUAL);
     s->corrupted = xcalloc((size_t)n + 1, sizeof *s->corrupted);
+    s->source = xcalloc((size_t)n + 1, sizeof *s->source);
     s->positions = probe_nans(c->layers * n);
     s->heads = probe_nans(c->layers * c->heads);
     s->share = xcalloc((size_t)(c->layers * GROUPS), sizeof *s->share);
@@ -207,17 +275,46 @@ static void corrupt(const struct patch *s, float *tokens, int64_t rows, int64_t 
     free(mean);
 }
 
+// Replaces the tokens to corrupt among a picture's [rows,width] with the source's tokens, in order;
+// a shorter source begins again.
+static void replace(const struct patch *s, float *tokens, int64_t rows, int64_t width)
+{
+    const struct sequence *q = s->env->sequence;
+    const size_t size = (size_t)width * sizeof *tokens;
+    float *before = memcpy(xreallocarray(NULL, (size_t)rows, size), tokens, (size_t)rows * size);
+    int64_t *source = xcalloc((size_t)q->n + 1, sizeof *source), count = 0, k = 0;
+    for (int64_t i = 0; i < q->n; i++)
+        if (s->source[i] && q->cell[i] < rows) source[count++] = q->cell[i];
+    for (int64_t i = 0; i < q->n; i++)
+        if (s->corrupted[i] && q->cell[i] < rows && count)
+            memcpy(tokens + q->cell[i] * width, before + source[k++ % count] * width, size);
+    free(source);
+    free(before);
+}
+
+static int show_question(struct patch *s, struct passing *p, const char *text, struct err *err)
+{
+    int64_t first;
+    if (passes_ask(p, text, &first, err) < 0) return -1;
+    if (first >= s->first) return 0;
+    return err_set(err, "with this question, the text before it has other tokens");
+}
+
 static int show_corrupted(struct patch *s, struct passing *p, struct err *err)
 {
-    const char *path;
+    const char *rest;
     int64_t rows, width;
-    read_words(s->env->options->words, &path);
+    read_words(s->env->options->words, &rest);
+    if (s->corruption == ASK) return show_question(s, p, rest, err);
     float *focus = NULL;
     float *tokens = s->corruption == FILE_OF
-                        ? passes_encode(p, s->picture, path, &focus, err)
+                        ? passes_encode(p, s->picture, rest, &focus, err)
                         : passes_visual(p, s->picture, &rows, &width, NULL, err);
     if (!tokens) return -1;
-    if (s->corruption != FILE_OF) corrupt(s, tokens, rows, width);
+    if (s->corruption == REPLACE)
+        replace(s, tokens, rows, width);
+    else if (s->corruption != FILE_OF)
+        corrupt(s, tokens, rows, width);
     const int status = passes_show(p, s->picture, tokens, focus, err);
     free(tokens);
     free(focus);
@@ -334,8 +431,8 @@ static int patch_passes(void *state, struct passing *p, struct err *err)
     if (status == 0) status = effect_of(&s->effect, &hook, &s->corrupted_logp, err);
     if (status == 0 && fabs(s->corrupted_logp) < least)
         status = err_set(err,
-                         "the other picture changes the answer's log-probability by only %.3g: "
-                         "there is nothing to restore",
+                         "run B changes the answer's log-probability by only %.3g: there is "
+                         "nothing to restore",
                          s->corrupted_logp);
     if (status == 0)
         status = s->parts.part == OUTPUT_HEAD ? patch_heads(s, err) : patch_all(s, err);
@@ -460,20 +557,22 @@ static const struct result_kind patch_results[] = {
 const struct probe probe_patch = {
     .name = "patch",
     .also = "activation patching causal tracing intervention restore corrupt noise measure",
-    .usage = "/patch noise|mean [POSITIONS] | FILE [--at residual|attention|ffn|head|value] "
+    .usage = "/patch noise|mean [POSITIONS] | replace POSITIONS > POSITIONS | question TEXT | FILE "
+             "[--at residual|attention|ffn|head|value] "
              "[--layers A-B] [--tokens] [--token answer|N] [--picture I] [--objects FILE "
              "[--boxes]]" PROBE_USAGE,
     .help = "Share of the lost log-probability that activations of the original run restore.",
     .details =
-        "Run A is the conversation's answer. Run B has noise or the mean in place of the visual\n"
-        "tokens at POSITIONS (/help positions; default: the picture), or the picture in FILE, of\n"
-        "the same size. In run B, each measurement replaces the outputs of a part of a layer\n"
-        "with those of run A at groups of positions. The table shows the share of the\n"
-        "log-probability lost from run A to run B that this replacement restores." PROBE_DETAILS,
+        "Run A is the conversation's answer. Run B has, in place of the visual tokens at\n"
+        "POSITIONS (/help positions; default: the picture), noise, their mean, or with replace\n"
+        "those at other positions of the picture; or it has the picture in FILE, of the same\n"
+        "size; or, with question, it has TEXT as the last question, of as many tokens. In run\n"
+        "B, each measurement replaces the outputs of a part of a layer with those of run A at\n"
+        "groups of positions. The table shows the share of the log-probability lost from run A\n"
+        "to run B that this replacement restores." PROBE_DETAILS,
     .results = patch_results,
     .words = patch_words,
     .complete = patch_complete,
-    .pictures = true,
     .answer = true,
     .start = patch_start,
     .release = patch_release,

@@ -172,6 +172,17 @@ void positions_release(struct positions *p)
     *p = (struct positions){ 0 };
 }
 
+bool positions_split(const char *text, char **from, char **to)
+{
+    const char *arrow = strchr(text, '>');
+    if (!arrow) return false;
+    size_t n = (size_t)(arrow - text);
+    while (n && (text[n - 1] == ' ' || text[n - 1] == '\t')) n--;
+    *from = xstrndup(text, n);
+    *to = xstrdup(arrow + 1 + strspn(arrow + 1, " \t"));
+    return true;
+}
+
 // --- areas of pictures ---------------------------------------------------------------------------
 
 static double overlap(double a0, double a1, double b0, double b1)

@@ -441,6 +441,86 @@ int passes_restore(struct passing *p, int picture, struct err *err)
     return pass_encode_pictures(p, false) < 0 ? pass_failed(p, err) : 0;
 }
 
+// --- another question ----------------------------------------------------------------------------
+
+// Returns the content of a question with `text` in place of its texts; pictures stay.
+static struct content_item *ask_text(const struct message *question, char *text, size_t *count)
+{
+    struct content_item *content = xcalloc(question->content_count + 1, sizeof *content);
+    bool asked = false;
+    *count = 0;
+    for (size_t i = 0; i < question->content_count; i++) {
+        const struct content_item *item = &question->content[i];
+        if (item->text && asked) continue;
+        asked = asked || item->text;
+        content[*count] = *item;
+        if (item->text) content[*count].text = text;
+        (*count)++;
+    }
+    if (!asked) content[(*count)++] = (struct content_item){ .text = text, .picture = -1 };
+    return content;
+}
+
+// Makes the prompt of the messages with the passes' settings.
+static int ask_sequence(const struct passing *p, const struct message *messages, struct sequence *s,
+                        struct err *err)
+{
+    struct prompt_options options;
+    if (model_prompt(p->m->model, p->m->settings, true, &options, err) < 0) return -1;
+    return prompt_sequence(messages, p->where.message_count, p->c->pictures, p->c->picture_count,
+                           p->m->model->tokenizer, &options, s, err);
+}
+
+// Copies the ids in which two prompts differ to the passes' sequence.
+static int take_ids(struct passing *p, const struct sequence *now, const struct sequence *asked,
+                    int64_t *first, struct err *err)
+{
+    if (asked->n != now->n)
+        return err_set(err,
+                       "the prompt has %lld tokens with this question, %lld with the "
+                       "conversation's: positions would differ (/tokenize TEXT counts tokens)",
+                       (long long)asked->n, (long long)now->n);
+    *first = p->sequence.n;
+    for (int64_t i = now->n - 1; i >= 0; i--) {
+        if (asked->picture[i] != now->picture[i])
+            return err_set(err, "this question moves the picture: positions would differ");
+        if (asked->ids[i] == now->ids[i] || i >= p->sequence.prompt) continue;
+        p->sequence.ids[i] = asked->ids[i];
+        *first = i;
+    }
+    forget_stream(p);
+    return 0;
+}
+
+int passes_ask(struct passing *p, const char *text, int64_t *first, struct err *err)
+{
+    const size_t count = p->where.message_count;
+    struct message *messages = xcalloc(count + 1, sizeof *messages), *last = NULL;
+    struct sequence now = { 0 }, asked = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        messages[i] = p->c->messages[i];
+        if (messages[i].role == ROLE_USER) last = &messages[i];
+    }
+    int status = last ? ask_sequence(p, messages, &now, err)
+                      : err_set(err, "the conversation has no question");
+    if (status == 0) {
+        size_t items;
+        char *copy = xstrdup(text);
+        last->content = ask_text(last, copy, &items);
+        last->content_count = items;
+        status = ask_sequence(p, messages, &asked, err);
+        if (status == 0) status = take_ids(p, &now, &asked, first, err);
+        free(last->content);
+        free(copy);
+    }
+    sequence_release(&now);
+    sequence_release(&asked);
+    free(messages);
+    return status;
+}
+
+// --- the model, progress -------------------------------------------------------------------------
+
 void passes_use(struct passing *p, const struct model *m)
 {
     const struct measuring *own = p->own ? p->own : p->m;

@@ -70,6 +70,10 @@ int passes_show(struct passing *p, int picture, const float *tokens, const float
                 struct err *err);
 // Shows the conversation's own picture again in the following passes.
 int passes_restore(struct passing *p, int picture, struct err *err);
+// Asks `text` in place of the last question in the following passes; sets *first to the first row
+// that this changes, or to the number of rows if none changes. The prompt must keep its length and
+// its pictures' places.
+int passes_ask(struct passing *p, const char *text, int64_t *first, struct err *err);
 // Uses a model of the same shape in the following passes, for the decoder only; NULL: uses the
 // conversation's again. Methods that read weights (scores of pruning) keep reading the
 // conversation's model.
