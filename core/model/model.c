@@ -16,15 +16,16 @@
 #include "core/model/unread.h"
 #include "core/template/message.h"
 
-// Reads "eos_token_id", one id or a list. Ignores negative ids.
-static int add_ends(struct ids *eos, const char *file, const cJSON *config, struct err *err)
+// Adds the ids of a key, one id or a list. Ignores negative ids.
+static int add_ids(struct ids *to, const char *key, const char *file, const cJSON *config,
+                   struct err *err)
 {
-    const cJSON *value = json_get(config, "eos_token_id");
+    const cJSON *value = json_get(config, key);
     for (const cJSON *x = cJSON_IsArray(value) ? value->child : value; x; x = x->next) {
         const int64_t id = json_whole(x, INT64_MIN);
         if (id == INT64_MIN)
-            return err_set(err, "%s: \"eos_token_id\" must be a token id or a list of them", file);
-        if (id >= 0 && id <= INT32_MAX) ids_add(eos, (int32_t)id);
+            return err_set(err, "%s: \"%s\" must be a token id or a list of them", file, key);
+        if (id >= 0 && id <= INT32_MAX) ids_add(to, (int32_t)id);
         if (x == value) break; // a single value's siblings are other keys
     }
     return 0;
@@ -34,14 +35,15 @@ static int add_ends(struct ids *eos, const char *file, const cJSON *config, stru
 // tokenizer's eos_token.
 static int read_ends(struct model *m, struct err *err)
 {
+    static const char ends[] = "eos_token_id";
     const struct checkpoint *c = m->checkpoint;
     const cJSON *text = json_get(c->config, "text_config");
     m->ends_from = c->gguf_count ? "metadata" : "generation_config.json";
-    if (add_ends(&m->eos, m->ends_from, c->generation, err) < 0) return -1;
+    if (add_ids(&m->eos, ends, m->ends_from, c->generation, err) < 0) return -1;
     if (m->eos.count) return 0;
     m->ends_from = c->gguf_count ? "metadata" : "config.json";
-    if (add_ends(&m->eos, m->ends_from, c->config, err) < 0) return -1;
-    if (!m->eos.count && add_ends(&m->eos, m->ends_from, text, err) < 0) return -1;
+    if (add_ids(&m->eos, ends, m->ends_from, c->config, err) < 0) return -1;
+    if (!m->eos.count && add_ids(&m->eos, ends, m->ends_from, text, err) < 0) return -1;
     if (m->eos.count) return 0;
     m->ends_from = "tokenizer_config.json";
     const cJSON *word = json_get(c->tokenizer_config, "eos_token");
@@ -51,14 +53,15 @@ static int read_ends(struct model *m, struct err *err)
     return 0;
 }
 
-// Finds the ids that end an answer. If config.json names a layout, its end token is one of them:
-// the authors' code (InternVL) ends answers at this token too.
+// Finds the ids that end an answer, and those that none may contain. If config.json names a layout,
+// its end token is one of the former: the authors' code (InternVL) ends answers at this token too.
 static int find_ends(struct model *m, struct err *err)
 {
     if (read_ends(m, err) < 0) return -1;
     const int32_t end = m->conversation ? layout_end(m->layout, m->tokenizer) : -1;
     if (end >= 0 && !model_is_eos(m, end)) ids_add(&m->eos, end);
-    return 0;
+    return add_ids(&m->barred, "suppress_tokens", "generation_config.json",
+                   m->checkpoint->generation, err);
 }
 
 // Opens the folder's chat template. If it cannot be rendered, the layout replaces it, and
@@ -173,6 +176,13 @@ bool model_is_eos(const struct model *m, int32_t id)
     return false;
 }
 
+void model_bar_tokens(const struct model *m, float *logits)
+{
+    static const float barred = -1e30f; // finite, because 0 times -Inf is NaN in sums over tokens
+    for (size_t i = 0; i < m->barred.count; i++)
+        if (m->barred.data[i] < m->decoder.config.vocab) logits[m->barred.data[i]] = barred;
+}
+
 static int configure(struct model *m, struct err *err)
 {
     m->family = family_find(m->checkpoint->config, err);
@@ -276,6 +286,7 @@ void model_free(struct model *m)
     free(m->template_problem);
     free(m->unread);
     ids_release(&m->eos);
+    ids_release(&m->barred);
     weights_release(&m->weights);
     arena_release(&m->arena);
     checkpoint_close(m->checkpoint);

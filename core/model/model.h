@@ -50,6 +50,7 @@ struct model {
     const char *conversation;     // layout that config.json names; NULL: it names none
     const char *usual_layout;     // the family's, for folders without a chat template; NULL: none
     struct ids eos;               // ids that end an answer
+    struct ids barred;            // ids that no answer may contain (suppress_tokens)
     const char *ends_from;        // source of these ids: a file's name, or "metadata" (GGUF)
     bool ignore;                  // skip weights and keys that the family does not support
     bool ignored; // some were skipped, now or when the GGUF file was made: answers may be wrong
@@ -81,6 +82,8 @@ int model_bind(struct model *m, struct err *err);
 bool model_has_vision(const struct model *m);         // has a vision encoder
 bool model_quantised(const struct model *m);          // has block-quantised weights
 bool model_is_eos(const struct model *m, int32_t id); // true if the token ends an answer
+// Lowers the logits [V] of barred tokens so far that no sampling setting picks one.
+void model_bar_tokens(const struct model *m, float *logits);
 // Sets the shape and the number of visual tokens of p, a picture of width x height in a prompt that
 // shows `shown` pictures, under these limits (preprocess_limit). If the picture cannot be reduced
 // to limit.most tokens, p->tokens exceeds p->shape.most_tokens, and prompts with this picture fail.

@@ -44,7 +44,6 @@ static const struct generation_key generation_keys[] = {
     { "frequency_penalty", 0, true },
     { "no_repeat_ngram_size", 0, true },
     { "encoder_no_repeat_ngram_size", 0, true },
-    { "suppress_tokens", 0, true },
     { "begin_suppress_tokens", 0, true },
     { "bad_words_ids", 0, true },
     { "sequence_bias", 0, true },

@@ -357,6 +357,7 @@ static int generate(struct answering *a)
             status = -1;
             break;
         }
+        model_bar_tokens(m, logits_now(a));
         const bool forced = a->ids.count < a->options->forced_count;
         const int32_t id = forced ? a->options->forced[a->ids.count]
                                   : sampler_pick(a->settings, logits_now(a), vocab, a->sequence.ids,

@@ -209,6 +209,7 @@ static int take(struct answering *a, int i, float *logits, int64_t limit)
     struct sequence *s = &a->s[i];
     const int64_t vocab = m->decoder.config.vocab;
     if (logits_damage(logits, vocab)) return -1;
+    model_bar_tokens(m, logits);
     const int32_t id =
         sampler_pick(a->settings, logits, vocab, s->ids, (size_t)s->n, (uint64_t)s->n);
     to->ended = model_is_eos(m, id) && !settings_flag(a->settings, "sample.ignore_eos");

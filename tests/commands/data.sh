@@ -595,7 +595,6 @@ job 4 (compare) is done: loss: ... (/results compare); $keys; 4 $rest
 > /sinks --data $work/odd.jsonl
 ...
 data: $choices; 2 $rest
-[map sinks.phi: 2 x 3]
 > /calibrate ffn $work/odd.jsonl $work/odd.safetensors
 job 5: calibrate started (/job 5, /wait 5)
 > /wait

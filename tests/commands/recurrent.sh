@@ -157,6 +157,7 @@ the reasoning was cut off before an answer: raise sample.max_tokens
 ...
 [map attention: 3 x 5]
 [map attention: 3 x 5]
+most attention to the picture in layer 2 (30.3%), least in layer 5 (26.9%)
 > /attention --layer 3
 error: --layer: layer 3 has a recurrence in place of attention; the layers with attention are 2, 5
 > /contribution --layer 0
@@ -170,18 +171,17 @@ error: prune.layer: layer 3 has a recurrence in place of attention; the layers w
 > /recurrence
 [recurrence]
 ...
-absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
-...
 [map recurrence: 3 x 5]
+absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
 > /recurrence --layer all --token last
 [recurrence]
 ...
+[map recurrence: 3 x 5]
+[map recurrence: 3 x 5]
+[map recurrence: 3 x 5]
+[map recurrence: 3 x 5]
 absolute weights of the tokens' values in the outputs of the heads, mean over the heads; 'to the pictures' is a share of the sum of all weights
 ...
-[map recurrence: 3 x 5]
-[map recurrence: 3 x 5]
-[map recurrence: 3 x 5]
-[map recurrence: 3 x 5]
 > /why
 [why.summary]
 ...

@@ -169,8 +169,20 @@ unused "sampling is a row only" ""
 grep -q '^sampling, not used *temperature 0.6, top_p 0.9$' "$work/out" || fail "the row of sampling is missing"
 change generation_config.json '.min_new_tokens = 0 | .stop_strings = null | .num_beams = 1 | .repetition_penalty = 1'
 unused "neutral" ""
-change generation_config.json '.repetition_penalty = 1.05 | .suppress_tokens = [1] | .min_new_tokens = 5'
-unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, suppress_tokens, min_new_tokens 5, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05"
+change generation_config.json '.repetition_penalty = 1.05 | .begin_suppress_tokens = [1] | .min_new_tokens = 5'
+unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, begin_suppress_tokens, min_new_tokens 5, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05"
+# Neither chat nor the batches of /ask --data answer with a token of suppress_tokens.
+printf '{"question": "Hello"}\n{"question": "Hello there"}\n' >"$work/ask.jsonl"
+answers() {
+    lines "/load $work/u" '/set sample.max_tokens 4' Hello "/ask --data $work/ask.jsonl --out $work/answers.jsonl --again"
+    jq -c 'select(.event == "answer").ids' "$work/events"
+    jq -c .ids "$work/answers.jsonl"
+}
+answers >"$work/free"
+barred=$(jq -s 'add | unique' "$work/free")
+change generation_config.json ".suppress_tokens = $barred"
+answers | jq -s --argjson barred "$barred" -c '[length, (add | length > 0), (add - $barred == add)]' >"$work/barred"
+same "barred tokens" "$(cat "$work/barred")" '[3,true,true]'
 copy llava-1.5
 change preprocessor_config.json '.do_flip_channel_order = true | .do_grayscale = false | .image_processor_type = "ViTImageProcessor"'
 unused "steps" 'preprocessor_config.json has keys that vlmsh ignores: image_processor_type "ViTImageProcessor", do_flip_channel_order true; pictures may be preprocessed differently than in training'
