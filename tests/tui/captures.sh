@@ -69,7 +69,7 @@ for look in $looks; do
     begin 120 40 $variable
     compare "workbench-120x40-$look"
     line '/attention --layer all'
-    wait_for 'max at token'
+    wait_for 'most attention to'
     keys F3 g
     wait_for 'mean [0-9]*%.*h0 [0-9]*%'
     keys Right
