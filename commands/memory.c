@@ -27,9 +27,9 @@ const struct command command_memory = {
     .usage = "/memory [--csv FILE]",
     .help = "Shows memory use: weights, KV cache by layer, pictures.",
     .details =
-        "Weights are memory-mapped: the system can reclaim their resident pages at any time. "
-        "Pruned layers hold fewer rows; with kv.dtype bf16, keys and values take half the "
-        "memory of f32.",
+        "The system can reclaim the resident pages of mapped weights at any time. Layers after "
+        "pruning hold fewer rows; with kv.dtype bf16, keys and values take half the memory of "
+        "f32.",
     .options = options,
     .writes = true,
     .needs = NEEDS_MODEL,

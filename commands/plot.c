@@ -451,10 +451,9 @@ static int plot_run(struct shell *shell, int argc, char **argv, struct err *err)
 const struct command command_plot = {
     .name = "plot",
     .also = "graph chart curve figure diagram",
-    .usage = "/plot JOB... [SERIES...] [--smooth N] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
-             "[--where COLUMN=VALUE] ... [--interval LOW,HIGH] [--mean] [--figure FILE] [--title "
-             "TEXT] [--y "
-             "TEXT] [--log x|y|xy] [--points]",
+    .usage = "/plot (JOB... [SERIES...] [--csv FILE] | FILE.csv X Y... [--by COLUMN] "
+             "[--where COLUMN=VALUE]... [--interval LOW,HIGH]) [--smooth N] [--mean] "
+             "[--figure FILE] [--title TEXT] [--y TEXT] [--log x|y|xy] [--points]",
     .help = "Plots job metrics, or columns of a CSV file.",
     .details = "/plot 3               lists the series of job 3\n"
                "/plot 3 --figure loss.png   writes a figure; default series: loss\n"

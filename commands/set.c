@@ -251,7 +251,8 @@ const struct command command_settings = {
     .name = "settings",
     .also = "options config preferences",
     .usage = "/settings [GROUP]",
-    .help = "Lists all settings, or one group (sample), with values, defaults and allowed values.",
+    .help = "Lists all settings, or one group such as sample, with values, defaults and allowed "
+            "values.",
     .max = 1,
     .complete = COMPLETE_SETTING,
     .run = settings_run,

@@ -320,7 +320,7 @@ const struct command command_steer = {
         "norm of the hidden states, and the share of samples that the vector separates correctly "
         "(0.5 is chance). /steer make itself runs without steering vectors.\n"
         "\n"
-        "Files that end in .gguf are llama.cpp's control vectors, which number layers from 1.",
+        "Files that end in .gguf are llama.cpp's control vectors, which have none for layer 0.",
     .live = "!make convert",
     .complete = COMPLETE_PATH,
     .actions = actions,

@@ -83,7 +83,8 @@ static const char *const words[] = { "on", "off", NULL };
         .words = words,                   \
         .run = alias_run,                 \
     };
-ALIAS(capa, "Enables CAPA with its defaults: pruning by contribution, Hadamard FFNs.",
+ALIAS(capa,
+      "Enables CAPA's defaults: pruning by contribution, FFN approximation by Hadamard products.",
       "Applies the preset capa-auto to these methods only; others stay unchanged. "
       "Without a calibration the FFN approximation stays off, and a notice says so. `off` disables "
       "these methods. /preset load capa loads the paper's recipe.")

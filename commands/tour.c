@@ -129,7 +129,8 @@ const struct command command_tour = {
     .help = "Guided tour, step by step: from a question to an adapter.",
     .details =
         "The full screen writes each step into the input line: Enter runs it, Esc ends the tour.\n"
-        "Without the full screen, lists the steps. Training writes to a folder in /tmp. Text-only "
+        "Without the full screen, lists the steps. Training writes to a temporary folder. "
+        "Text-only "
         "models have a shorter tour.",
     .run = run,
 };

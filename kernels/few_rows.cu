@@ -8,10 +8,10 @@
 // A warp computes a pair of weight rows at a time: two rows of one weight (the two of a rotary pair
 // if heads are rotated), or, with silu, one row of each weight. The warp walks along K in chunks:
 // its lanes read 16 consecutive bytes each, or eight elements of blocks. It loads AHEAD chunks of
-// both rows before it multiplies the previous chunks, so 4 KB of bf16 per warp are in flight: 64 KB
-// per multiprocessor for one row of x, 32 KB for more. A block holds up to four rows of x in shared
-// memory, times the gain, in the order in which lanes read them. The root mean square is a factor
-// of the whole row, so it multiplies the sums at the end.
+// both rows before it multiplies the previous chunks, so 4 KB of bf16 per warp should be in flight:
+// 64 KB per multiprocessor for one row of x, 32 KB for more. A block holds up to four rows of x in
+// shared memory, times the gain, in the order in which lanes read them. The reciprocal of the root
+// mean square is the same for the whole row, so it multiplies the sums at the end.
 //
 // A row has the same bits alone and beside other rows: the order of its sums depends only on K and
 // the weight's dtype, and the code, not the compiler, chooses which operations are fused.
@@ -127,7 +127,7 @@ template <typename T> static int launch(const struct few_rows *p)
 }
 
 // True if alignment and widths of all weights and rows suit the lanes' reads.
-static bool packs(const struct few_rows *p)
+static bool readable(const struct few_rows *p)
 {
     bool can = ((uintptr_t)p->x | (uintptr_t)p->gain) % 16 == 0 && p->k > 0;
     for (int i = 0; i < p->parts; i++)
@@ -138,7 +138,7 @@ static bool packs(const struct few_rows *p)
 // Computes each run of consecutive parts of the same dtype by kernels of its own.
 int few_rows_product(const struct few_rows *p)
 {
-    int status = packs(p) ? 0 : FUSED_NOT;
+    int status = readable(p) ? 0 : FUSED_NOT;
     for (int from = 0; from < p->parts && !status;) {
         struct few_rows some = *p;
         const enum dtype dtype = p->part[from].dtype;

@@ -55,8 +55,8 @@ static void check_weights(struct adapter *a)
     for (char **file = files; *file; file++)
         if (is_weights(*file)) names_add(&found, *file, NULL);
     folder_list_free(files);
-    adapter_notice(a, "files in the adapter's folder that are not read: ", &found,
-                   ": if the adapter was trained with these weights, answers are wrong without "
+    adapter_notice(a, "vlmsh does not read these files of the adapter's folder: ", &found,
+                   ". If the adapter was trained with these weights, answers are wrong without "
                    "them");
 }
 

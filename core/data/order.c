@@ -1,4 +1,4 @@
-// core/data/order.c -- Fisher-Yates keyed by seed and epoch.
+// core/data/order.c -- shuffles by Fisher-Yates, keyed by seed and epoch; holds out samples.
 #include "core/data/order.h"
 
 #include <stdlib.h>

@@ -21,7 +21,8 @@ static const struct preset presets[] = {
     { "capa",
       "prune.score=contribution prune.layer={late} prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers={ffn} ffn.eta=0.96",
-      "CAPA: prunes by contribution at the late layer, Hadamard FFNs (needs a calibration)" },
+      "CAPA: prunes by contribution at the late layer, approximates FFNs by Hadamard products "
+      "(needs a calibration)" },
     { "capa-auto",
       "prune.score=contribution prune.layer=auto prune.keep=0.25 prune.mode=prefill "
       "ffn.approx=hadamard ffn.layers=auto ffn.eta=0.96",

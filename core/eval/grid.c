@@ -288,7 +288,8 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     ranks_sum_doubles(all, any, 2);
     ranks_part_close(j->ranks);
     j->ranks = all;
-    if (any[1] > 0) atomic_store(&j->cancel, true); // rank 0 may have finished before
+    if (any[1] > 0)
+        atomic_store(&j->cancel, true); // rank 0 may have finished before the cancellation
     if (any[0] > 0) return JOB_STOPPED;
     // Sends the errors of failed cells to all ranks, from the first rank of the cell's group.
     const size_t ranks = (size_t)ranks_count(all);

@@ -67,7 +67,7 @@ static int check_finite(const struct safetensors *file, struct err *err)
     return 0;
 }
 
-// Reads a count of samples or tokens from the metadata; -1 when it is missing.
+// Reads a count of samples or tokens from the metadata; -1 if it is missing or invalid.
 static int64_t read_count(const struct calibration *c, const char *key)
 {
     const char *text = safetensors_metadata(c->file, key);
@@ -197,8 +197,8 @@ float *calibration_indices(const struct calibration *c, const char *name, int ra
 
 // --- writing -------------------------------------------------------------------------------------
 
-int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
-                             struct err *err)
+int calibration_write_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
+                              struct err *err)
 {
     float *halves = xreallocarray(NULL, (size_t)count * 2 + 1, sizeof *halves);
     for (int64_t i = 0; i < count; i++) {
@@ -325,10 +325,11 @@ static int read_sums(struct calibration_sums *s, const struct calibration *c, st
             return err_set(err, "'%s' does not record its number of tokens", path);
         }
         if (!safetensors_find(c->file, t->name) && t > s->kind->sums)
-            return err_set(err,
-                           "'%s' lacks %s: an earlier version wrote it, and its sums cannot be "
-                           "merged: calibrate again",
-                           path, t->name);
+            return err_set(
+                err,
+                "'%s' lacks %s: it was written by an earlier version, whose sums cannot be "
+                "merged: calibrate again",
+                path, t->name);
         float *numbers = calibration_numbers(c, t->name, rank + 1, halves, err);
         if (!numbers) return -1;
         for (int64_t k = 0; k < count; k++)
@@ -418,7 +419,7 @@ int calibration_write(const struct calibration_sums *s, const struct calibration
     for (int i = 0; sums[i].name && status == 0; i++)
         if (sums[i].shape[0])
             status =
-                calibration_give_doubles(w, s->part[i], shape_of(s, &sums[i], &rank, shape), err);
+                calibration_write_doubles(w, s->part[i], shape_of(s, &sums[i], &rank, shape), err);
     if (status == 0) return safetensors_writer_finish(w, err);
     safetensors_writer_abandon(w);
     return -1;

@@ -158,8 +158,8 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c);
 struct safetensors_writer *calibration_writer(const char *path,
                                               const struct calibration_source *source);
 // Writes each double as two f32 that add up to it: [2, count].
-int calibration_give_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
-                             struct err *err);
+int calibration_write_doubles(struct safetensors_writer *w, const double *numbers, int64_t count,
+                              struct err *err);
 // Merges the sums of several files of one kind and model into one file.
 int calibration_merge(const char *const *paths, size_t count, const char *out, struct err *err);
 

@@ -28,9 +28,10 @@ const struct setting weights_settings[] = {
       .def = "auto",
       .choices = dtypes,
       .stale = STALE_MODELS,
-      .help = "Quantises the language model when /load opens a model folder: q8_0, q4_k, f16 or "
-              "bf16; auto keeps the stored weights. Converted weights are written once to the "
-              "cache folder (XDG_CACHE_HOME)." },
+      .help = "Converts the language model's weights when /load opens a model folder: q8_0, q4_k, "
+              "f16 or bf16; auto keeps the stored weights. Converted weights are kept in the cache "
+              "folder (XDG_CACHE_HOME).",
+      .also = "quantise quantize" },
     { .key = "weights.cache",
       .type = SETTING_REAL,
       .max = 1e6,

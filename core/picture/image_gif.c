@@ -18,7 +18,7 @@ static size_t skip_blocks(const uint8_t *bytes, size_t size, size_t at)
     return at < size ? at + 1 : 0;
 }
 
-// Returns the bytes of the colour table that a descriptor's flags announce.
+// Returns the size in bytes of the colour table that a descriptor's flags announce.
 static size_t table_size(uint8_t flags)
 {
     return flags & 0x80 ? (size_t)3 << ((flags & 7) + 1) : 0;
@@ -33,7 +33,7 @@ static size_t skip_frame(const uint8_t *bytes, size_t size, size_t at)
     return data < size ? skip_blocks(bytes, size, data + 1) : 0;
 }
 
-// Counts the frames from `at` on; the last may be cut off.
+// Counts the complete frames from `at` on.
 static int64_t count_frames(const uint8_t *bytes, size_t size, size_t at)
 {
     int64_t count = 0;
@@ -172,8 +172,8 @@ static bool unpack(struct frame *f, struct codes c, int bits)
 
 // --- colours -------------------------------------------------------------------------------------
 
-// Fills in the colour of each index: black beyond the table. Without a table, or with the table of
-// all greys in order, an index is a grey level.
+// Fills in the colour of each index: black beyond the table. Without a table, or if the table is
+// the greys 0, 1, 2 ... in order, every index is a grey level.
 static void read_colours(uint8_t colours[256][3], const struct image_header *h,
                          const uint8_t *bytes)
 {

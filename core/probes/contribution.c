@@ -91,9 +91,9 @@ static int pair_kind(const struct contribution *s, const struct site_args *a, in
                      int64_t j)
 {
     const int64_t key = site_key(a, j);
-    const bool seen = s->env->number[query] >= 0, visual = s->env->number[key] >= 0;
-    if (key == 0 || key >= query || (seen && !visual)) return -1;
-    return seen ? VISUAL_VISUAL : visual ? TEXT_VISUAL : TEXT_TEXT;
+    const bool from_visual = s->env->number[query] >= 0, to_visual = s->env->number[key] >= 0;
+    if (key == 0 || key >= query || (from_visual && !to_visual)) return -1;
+    return from_visual ? VISUAL_VISUAL : to_visual ? TEXT_VISUAL : TEXT_TEXT;
 }
 
 static int add_pairs(void *self, struct graph *g, const struct site_args *a, int64_t row,

@@ -95,7 +95,7 @@ struct norms {
     float *before; // [N,D] h[l-1]
     bool *there;   // [N] whether h[l-1] has the row
     float *gains;  // [L,D] gains of the norms before attention; 1 without a norm
-    float *keys;   // [P,Hkv,d] of the current layer
+    float *keys;   // [P,Hkv,d] of the current layer; P: number of keys
     int64_t key_count, key_capacity;
     double *visual, *text; // [D] sums; `visual` also holds [Hkv,d] sums of keys
     float *mean[2];        // [L,D] mean normalised inputs of visual and text tokens; NaN: no token
@@ -199,8 +199,8 @@ static void add_step(struct norms *s, int l, const struct site_args *a, int64_t 
     add_groups(from->turns, a, i, turn);
 }
 
-// Adds dot products of the layer's normalised inputs: of text with earlier visual tokens, and of
-// text with all visual tokens.
+// Computes mean dot products of the layer's normalised inputs: of text with earlier visual tokens,
+// and of text with all visual tokens.
 static void add_inputs(struct norms *s, int l, const struct site_args *a, const float *h)
 {
     const double eps = s->env->model->decoder.config.eps;
@@ -212,13 +212,13 @@ static void add_inputs(struct norms *s, int l, const struct site_args *a, const 
     for (int64_t i = 0; i < a->x->shape[0]; i++) {
         const float *x = h + i * s->width;
         const double scale = 1 / sqrt(rows_dot(x, x, s->width) / (double)s->width + eps);
-        const bool seen = site_visual(a, i);
-        *(seen ? &visual : &text) += 1;
-        if (!seen) pairs += (double)visual;
+        const bool is_visual = site_visual(a, i);
+        *(is_visual ? &visual : &text) += 1;
+        if (!is_visual) pairs += (double)visual;
         for (int64_t k = 0; k < s->width; k++) {
             const double y = (double)x[k] * scale * (double)w[k];
-            if (!seen) sum += y * s->visual[k];
-            (seen ? s->visual : s->text)[k] += y;
+            if (!is_visual) sum += y * s->visual[k];
+            (is_visual ? s->visual : s->text)[k] += y;
         }
     }
     double visual_squares = 0, text_squares = 0;
@@ -300,11 +300,11 @@ static int take_rows(void *state, const struct site *site, const struct site_arg
     for (int64_t i = 0; i < n; i++) {
         const float *x = h + i * s->width;
         const double norm = rows_norm(x, s->width);
-        const bool seen = site_visual(args, i);
-        double *sum = seen ? s->visual : s->text;
+        const bool is_visual = site_visual(args, i);
+        double *sum = is_visual ? s->visual : s->text;
         add_groups(s->depth[l].norm, args, i, norm);
         if (l && s->there[site_row(args, i)]) add_step(s, l, args, i, x);
-        *(seen ? &visual : &text) += 1;
+        *(is_visual ? &visual : &text) += 1;
         for (int64_t k = 0; k < s->width && norm > 0; k++) sum[k] += (double)x[k] / norm;
     }
     // The dot product of the sums of unit vectors gives the mean cosine over all pairs.

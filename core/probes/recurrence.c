@@ -238,12 +238,12 @@ const struct probe probe_recurrence = {
         "/recurrence [--layer K|all] [--token answer|each|last|N|row:N] [--picture I]" PROBE_USAGE,
     .help = "Weight of each token in the output of recurrent layers (Gated DeltaNet).",
     .details =
-        "The output of a recurrent layer is a weighted sum of the values of all earlier tokens,\n"
+        "The output of a recurrent layer is a weighted sum of the values of all tokens so far,\n"
         "like that of attention; the state determines the weights, which may be negative. Maps\n"
         "and shares use absolute weights, averaged over the value heads and over the tokens of\n"
-        "the answer (without an answer, those of the prompt's last row). By default, shows the\n"
-        "last recurrent layer. A row's value also contains the rows before it, through the\n"
-        "convolution." PROBE_DETAILS,
+        "the answer; without an answer, they use the weights at the prompt's last position. By\n"
+        "default, shows the last recurrent layer. A row's value also contains the rows before it,\n"
+        "through the convolution." PROBE_DETAILS,
     .answered = true,
     .results = state_results,
     .token = PROBE_TOKEN_ANSWER,

@@ -174,7 +174,7 @@ const struct setting train_settings[] = {
       .type = SETTING_FLAG,
       .def = "on",
       .stale = STALE_TRAINING,
-      .help = "Shuffles the samples in each epoch." },
+      .help = "Shuffles the samples anew in each epoch." },
     { .key = "train.seed",
       .type = SETTING_INTEGER,
       .max = 9007199254740991,
@@ -209,11 +209,12 @@ const struct setting train_settings[] = {
       .def = "auto",
       .choices = checkpointing,
       .stale = STALE_RUNS,
-      .help = "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in "
-              "the backward pass. host also moves these inputs to host memory while a GPU "
-              "computes; on the CPU, host is the same as on. auto recomputes the layers that do "
-              "not fit into half of the free memory, and uses host if recomputing all is not "
-              "enough." },
+      .help =
+          "Gradient checkpointing: keeps only the inputs of layers and recomputes layers in "
+          "the backward pass. host also moves these inputs to host memory while a GPU "
+          "computes; on the CPU, host is the same as on. auto recomputes the layers that do "
+          "not fit into half of the remaining free memory, and uses host if recomputing all is not "
+          "enough." },
     { .key = "train.ira",
       .type = SETTING_FLAG,
       .def = "off",
@@ -249,7 +250,7 @@ const struct setting train_settings[] = {
       .choices = scores,
       .stale = STALE_TRAINING,
       .help = "Metric that selects the best checkpoint: a metric of /eval, or loss; auto is the "
-              "metric named by the validation samples, otherwise the loss." },
+              "metric that most validation samples name, otherwise the loss." },
     { .key = "train.eval_every",
       .type = SETTING_INTEGER,
       .min = 1,

@@ -3,7 +3,7 @@
 . tests/commands/common.bash
 lora=$llava/adapters/lora
 norms=$llava/adapters/ln_tuning
-ids() { # KEY of golden.safetensors as jq prints a list
+ids() { # KEY: prints this tensor of golden.safetensors as jq prints a list
     python3 - build/goldens/llava-1.5/golden.safetensors "$1" <<'P'
 import json, struct, sys
 b = open(sys.argv[1], "rb").read()
@@ -263,7 +263,7 @@ for key in first:
         assert abs(x - y) <= abs(x) / 256, key
 P
 
-# A matrix trained in full below its LoRA: the saved adapter loads, and merging keeps the logits up to bf16 rounding.
+# A LoRA above a matrix that was trained in full: the saved adapter loads, and merging keeps the logits up to bf16 rounding.
 printf '[{"id": 1, "question": "Who lives here?", "answer": "A keeper with two cats."}]' >"$work/below.json"
 lines "/load $llama" '/set train.steps 2' '/set train.lr 1e-2' '/set train.params lora:q_proj:2' \
     "/train $work/below.json $work/above" /wait "/set adapter $work/above" '/set train.params *q_proj*' \
@@ -272,7 +272,7 @@ check_has "LoRA and the matrix below it" 'select(.event == "notice" or .event ==
 merged=$(jq -r 'select(.event == "notice").text | capture("difference (?<d>[^,]*), largest logit (?<l>.*)") | "\(.d) \(.l)"' "$work/events")
 awk -v m="$merged" 'BEGIN { split(m, n); exit !(n[2] > 0 && n[1] < 2e-2 * n[2]) }' || fail "merged: $merged"
 
-# With a router, a large difference is explained.
+# For a model with a router, a notice explains a large difference.
 check "no notice about a router" 'select(.event == "notice" and (.text | test("router"))).text' ""
 lora_of() { # FOLDER MODULE IN OUT: a LoRA of rank 1 for one matrix
     mkdir "$1" && python3 - "$@" <<'P'
@@ -299,8 +299,9 @@ merged into '$work/routed.merged'; logits before and after merging (53 tokens of
 this model is a mixture of experts: where rounding the merged weights to the folder's dtype changes the router's choice, logits differ much more than rounding alone explains
 E
 
-# A folder that holds the experts of a layer in two tensors, the hub's of Qwen3-VL transposed: PEFT's LoRA on the two
-# (target_parameters) is merged into them. The older orientation and one LoRA for each matrix are the same adapter.
+# Folders that hold the experts of a layer in two tensors (Qwen3-VL's on the hub: transposed). PEFT's LoRA on these two
+# (target_parameters) is merged into them. The same LoRA in PEFT's older orientation, or split into one for each
+# expert's matrix, has the same effect.
 cat >"$work/stack.py" <<'P'
 import json, os, random, struct, sys
 out, layer, E, m, D, r = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
@@ -347,7 +348,7 @@ for case in "qwen3-vl-moe layers.1.mlp. 4 16 32" "gemma4-moe layers.0. 4 6 16"; 
     python3 "$work/stack.py" "$work/$name" "$layer" "$E" "$m" "$D" 2
     answer $moe "$work/plain.safetensors"
     kinds=(stack apart)
-    [ "$D" = $((2 * m)) ] || kinds+=(older) # the shapes do not tell it apart
+    [ "$D" = $((2 * m)) ] || kinds+=(older) # with D = 2 m, the shapes do not show the older orientation
     for kind in "${kinds[@]}"; do
         answer $moe "$work/$kind.safetensors" -c "/adapter load $work/$name/$kind"
         near "$work/plain.safetensors" "$work/$kind.safetensors" 1e-2 logits 2>/dev/null && fail "$name: $kind changes nothing"
@@ -389,7 +390,7 @@ echo '{"added_tokens_decoder": [{"content": "<loc>"}]}' >"$work/listed/tokenizer
 lines "/load $llava" "/set adapter $work/listed"
 check "added tokens in a list" 'select(.event=="done").ok' $'true\ntrue'
 
-# A notice names training options that are not used here, however the adapter is loaded.
+# Notices name the parts of an adapter's folder that are not used, however the adapter is loaded.
 cp -r "$lora" "$work/beside"
 jq '. + {modules_to_save: ["lm_head"], alpha_pattern: {"^q_proj": 9, "k_proj": 16}, use_new_trick: true, scaling: null,
     base_model_name_or_path: "org/other-7b", revision: "v2"}' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"
@@ -403,7 +404,7 @@ the adapter has no tensors for these modules of modules_to_save: lm_head. The mo
 adapter_config.json says that the adapter was trained on 'org/other-7b', revision v2: make sure that this is the loaded model
 adapter_config.json has unknown keys, which are not used: use_new_trick
 adapter_config.json: "alpha_pattern" has keys that match none of the adapter's modules, so nothing uses them: ^q_proj
-files in the adapter's folder that are not read: non_lora_trainables.bin: if the adapter was trained with these weights, answers are wrong without them
+vlmsh does not read these files of the adapter's folder: non_lora_trainables.bin. If the adapter was trained with these weights, answers are wrong without them
 the chat template in the adapter's folder differs from the model's and is not used: if the adapter was trained with it, copy it to the model's folder
 the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: <loc>; the model's tokenizer is used
 the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used
@@ -416,7 +417,7 @@ jq '.bias = "all"' "$lora/adapter_config.json" >"$work/beside/adapter_config.jso
 session "biases" $llava <<E
 > /set adapter $work/beside
 the adapter has no tensors for 27 of the 55 weights that its adapter_config.json targets; they stay unchanged: vision_tower.vision_model.pre_layrnorm.bias, vision_tower.vision_model.encoder.layers.0.layer_norm1.bias, vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.bias, vision_tower.vision_model.encoder.layers.0.self_attn.k_proj.bias, vision_tower.vision_model.encoder.layers.0.self_attn.v_proj.bias and 22 more
-files in the adapter's folder that are not read: non_lora_trainables.bin: if the adapter was trained with these weights, answers are wrong without them
+vlmsh does not read these files of the adapter's folder: non_lora_trainables.bin. If the adapter was trained with these weights, answers are wrong without them
 the chat template in the adapter's folder differs from the model's and is not used: if the adapter was trained with it, copy it to the model's folder
 the adapter's folder has tokens that the model's tokenizer lacks or numbers differently: <loc>; the model's tokenizer is used
 the adapter's folder has picture settings that differ from the model's (image_mean): the model's preprocessor is used

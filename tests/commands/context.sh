@@ -64,7 +64,7 @@ check "no notice about the context" '[select(.event == "notice" and (.text | con
 lines "/load $llava" '/set ctx.max 100' "${long[@]}" '/later 10 chat.template=chatml' 'What is this?' '/context'
 check "full after a change of the template" "$context | [.[4], .[5]] | @csv" '100,0'
 
-# Plain lines report how the last answer ended too; after /undo a full context can be used again.
+# --plain also reports that the last answer reached the end of the context; after /undo a full context can be used again.
 printf '%s\n' "/load $work/llava" "${long[@]}" 'What is this?' '/undo' '/set sample.max_tokens 2' 'Hello' |
     vlmsh --plain >"$work/out" 2>&1 || fail "plain: $(tail -2 "$work/out")"
 grep -q 'context limit' "$work/out" || fail "plain says nothing: $(cat "$work/out")"

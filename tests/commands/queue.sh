@@ -29,7 +29,7 @@ echo "CANCELLED|None" >"$QUEUE/$1.state"
 END
 chmod +x "$work"/bin/*
 export QUEUE=$queue PATH=$work/bin:$PATH
-# start N: the queue starts its job N; over N: waits for the end of that job.
+# start N: starts job N of the queue; over N [STATE]: waits for its end and sets its state.
 start() {
     echo "RUNNING|None" >"$queue/$1.state"
     SLURM_JOB_ID=$1 OMPI_MCA_plm=isolated OMPI_MCA_ras=^slurm sh "$queue/$1.script" >"$queue/$1.out" 2>&1 &
@@ -105,7 +105,7 @@ for _ in $(seq 600); do
     sleep 0.1
 done
 vlmsh -c '/job 2 log 50' >"$work/out"
-grep -q "continu" "$work/out" || fail "it does not resume: $(cat "$work/out")"
+grep -q "continu" "$work/out" || fail "the job does not resume: $(cat "$work/out")"
 # If a job is killed with its machine, only the queue reports it.
 kill -9 "$(cat "$queue/43.pid")"
 over 43 NODE_FAIL 2>"$work/out"

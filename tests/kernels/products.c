@@ -181,7 +181,8 @@ static double gelu(double x, int form)
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// gelu(s), or with form -1 silu(s) times the second product; s from -12 to 12.
+// gelu(s), or with form -1 silu(s) times the second product. Biases from -8 to 8 widen the range of
+// s.
 static void check_end(const struct backend *b, int s, int form)
 {
     struct data d = data_new(shapes[s]);

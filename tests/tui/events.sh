@@ -73,7 +73,7 @@ missing = {"token", "answer", "text", "ids", "table", "heatmap", "columns", "set
            "model", "written"} - seen
 if missing: sys.exit("not seen: %r" % missing)
 
-# Fields repeat values of tables and notices.
+# Fields of events have the values that tables and notices show.
 events = [json.loads(line) for line in open(sys.argv[1])]
 of = lambda kind: [e for e in events if e["event"] == kind]
 def expect(what, got, wanted):

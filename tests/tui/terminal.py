@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, with typing and expected output.
+"""Runs a program on its own terminal, types, and expects output.
 
     t = Terminal(["./vlmsh", "MODEL"])
     t.expect("> ")
@@ -42,7 +42,7 @@ class Terminal:
             if not self.read(0.01):
                 return  # the program has ended
             if time.time() > end:
-                sys.exit("it has not read its keys for %d seconds; the terminal showed:\n%s" % (seconds, self.all))
+                sys.exit("the program has not read its keys for %d seconds; the terminal showed:\n%s" % (seconds, self.all))
 
     def send(self, text):
         """Queues input, and writes as much of the queue as the program's terminal has room for."""
@@ -84,18 +84,18 @@ class Terminal:
         os.kill(self.pid, number)
 
     def wait(self, seconds=30):
-        """The exit status, or minus the signal that ended it."""
+        """Returns the exit status, or minus the number of the signal that ended the program."""
         end = time.time() + seconds
         while time.time() < end:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 while self.read(0) and select.select([self.fd], [], [], 0.05)[0]:
-                    pass  # the last output has been read
+                    pass  # reads the rest of the output
                 return os.waitstatus_to_exitcode(status)
             if not self.read(0.05):
                 time.sleep(0.05)
         os.kill(self.pid, signal.SIGKILL)
-        sys.exit("it does not end; the terminal showed:\n" + self.all)
+        sys.exit("the program does not end; the terminal showed:\n" + self.all)
 
 
 def check(condition, what, terminal=None):

@@ -1,23 +1,24 @@
 #!/bin/bash
-# The first quarter of an hour on a GPU: checks and measurements in the order of their value. Each
-# part is written when it ends, so that nothing is lost when time does.
+# The first quarter of an hour on a GPU: checks and measurements, the most valuable first. Each part's
+# results are written as soon as it ends, so that nothing is lost when time runs out.
 #
 #   tests/bench/gpu/first.sh BUILD_DIR [PART...]     default: all, in this order
 #     machine     GPU, driver, missing libraries; an answer of the demo model
-#     right       few rows and recorded tokens, by registers and by the ring
-#     products    chains of products of few rows by both; the kernels one by one
-#     tokens      whole models by the ring, then by registers
+#     right       correctness of products of few rows and of replayed decode steps, with
+#                 VLMSH_CUDA_FEW_ROWS=registers and =ring (docs/gpu.md)
+#     products    chains of products of few rows, with both values; the kernels one by one
+#     tokens      whole models, with ring, then with registers
 #     suites      all tests of tests/cuda
 #     answers, train, prune, attention, quantised, several, families
 #                 parts of run.sh (with PEERS: beside transformers)
-#     profile     kernels of a prefill and of tokens, by nsys, where it is installed
+#     profile     kernels of a prefill and of tokens, by nsys if it is installed
 #
-# FIRST_SECONDS: time for all parts (840). A part gets what is left, or its own limit; one that would
-# begin with less than 15 s left is not run. FIRST_OUT: the folder of results ($OUT, or
-# build/bench/first): NN-PART.md of each part, and first.md, which tells what was done. The models
-# are written at the beginning, in the background, to GPU_FOLDER (/dev/shm/vlmsh-models, which needs
-# 30 GB, with the families 55 GB). Parts that a former call has finished in the same FIRST_OUT are
-# not run again. Other variables as in run.sh.
+# FIRST_SECONDS: time for all parts (840). A part gets its own limit, or what is left if that is less;
+# with less than 15 s left, no part begins. FIRST_OUT: the folder of results ($OUT, or
+# build/bench/first): NN-PART.md of each part, and first.md, which lists the parts with their status
+# and time. The models are written at the beginning, in the background, to GPU_FOLDER
+# (/dev/shm/vlmsh-models, which needs 30 GB, with the families 55 GB). Parts that an earlier call has
+# finished in the same FIRST_OUT are not run again. Other variables as in run.sh.
 set -u
 build=${1:?usage: tests/bench/gpu/first.sh BUILD_DIR [PART...]}
 shift
@@ -35,7 +36,7 @@ models='llava-1.5-7b llama-3.2-3b+siglip-so400m'
 for part in "$@"; do
     case " $all " in *" $part "*) ;; *) echo "'$part' is not one of: $all" >&2 && exit 2 ;; esac
 done
-: "${VLMSH_CUDA:?names the library}"
+: "${VLMSH_CUDA:?must name the CUDA library}"
 
 left() {
     echo $((${FIRST_SECONDS:-840} - SECONDS + began))
@@ -141,7 +142,7 @@ for part in $all; do
     *) wait_for_models && bench "$part" >"$file.part" 2>&1 ;;
     esac
     status=$?
-    # A part without time for its end is run again by the next call.
+    # The next call runs a part again that failed or ran out of time.
     if [ $status = 0 ]; then mv "$file.part" "$file"; else mv "$file.part" "${file%.md}.failed.md" && failed=1; fi
     echo "$part: status $status, $((SECONDS - start)) s" | tee -a "$out/first.md"
 done

@@ -13,12 +13,12 @@
 #     several     as model, with the layers on two GPUs
 #     families    as model, for shapes of other families
 #
-# $VLMSH_CUDA names the library. PEERS=PYTHON: an interpreter with torch, transformers and
+# $VLMSH_CUDA names the CUDA library. PEERS=PYTHON: an interpreter with torch, transformers and
 # accelerate; without it, vlmsh is measured alone. PEERS_STATIC=1: also transformers with a static cache,
 # compiled. GPU_FOLDER: where the models are written, 22 GB, and one after the other the GGUF files,
 # 8 GB at most, and the other families, 33 GB at most, each deleted after its measurement
 # (build/bench; a folder in memory is faster). GPU_REPORT: the report (build/bench/gpu.md); a part that is measured again replaces its
-# former text. GPU_SECONDS: time limit of one measurement. GPU_TRY=1: very small sizes, to try this
+# earlier text. GPU_SECONDS: time limit of one measurement. GPU_TRY=1: very small sizes, to try this
 # script on the emulated GPU.
 set -u
 build=${1:?usage: tests/bench/gpu/run.sh BUILD_DIR [PART...]}

@@ -110,7 +110,7 @@ static void norms_add_up_without_cancelling(void **state)
         safetensors_writer_declare(w, "norms.visual", DTYPE_F32, 1, &rows);
         safetensors_writer_declare(w, "norms.tally", DTYPE_F32, 4, all);
         must(safetensors_writer_data(w, mean, sizeof mean, &err), &err);
-        must(calibration_give_doubles(w, &sums[0][0][0], 16, &err), &err);
+        must(calibration_write_doubles(w, &sums[0][0][0], 16, &err), &err);
         must(safetensors_writer_finish(w, &err), &err);
     }
     unlink(paths[2]);
