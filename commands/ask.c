@@ -119,12 +119,10 @@ static char *write_questions(const char *pattern, const char *question, const ch
 {
     struct names found = { 0 };
     struct buf lines = { 0 };
-    char *plain = xstrdup(pattern);
-    text_unquote(plain);
     const size_t length = text_ends(out, ".jsonl") ? strlen(out) - strlen(".jsonl") : strlen(out);
     char *path = xasprintf("%.*s.questions.jsonl", (int)length, out);
-    find_pictures(plain, &found);
-    int status = found.count ? 0 : err_set(err, "--each: no picture matches '%s'", plain);
+    find_pictures(pattern, &found);
+    int status = found.count ? 0 : err_set(err, "--each: no picture matches '%s'", pattern);
     for (size_t i = 0; i < found.count; i++) {
         char *whole = realpath(found.list[i], NULL);
         cJSON *o = cJSON_CreateObject();
@@ -140,7 +138,6 @@ static char *write_questions(const char *pattern, const char *question, const ch
     if (status == 0) status = file_out_write(path, lines.data, lines.length, err);
     buf_release(&lines);
     names_release(&found);
-    free(plain);
     if (status == 0) return path;
     free(path);
     return NULL;

@@ -1,5 +1,5 @@
-// commands/parse.c -- splits a line into arguments: spaces, quotes with JSON escapes, variables,
-// """. Also reads lists of token ids.
+// commands/parse.c -- splits a line into arguments: spaces, quotes (with JSON escapes in double
+// ones), variables, """. Also reads lists of token ids.
 //
 // Variables are replaced while the line is read, character by character, so that their values are
 // never read as separators, quotes or commands.
@@ -238,8 +238,29 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
     return words_take(w, &word, add_quoted(&word, &p, shell, err));
 }
 
-// Appends an unquoted argument, which ends at white space (but not at "\ "), and moves *p past it.
-static int add_plain(struct buf *to, const char **p, const struct shell *shell, struct err *err)
+// Returns the closing quote of a text in single quotes at `p`, the first one before white space or
+// at the end, so that apostrophes may lie inside; NULL: none begins here.
+static const char *single_close(const char *p)
+{
+    const char *close = *p == '\'' ? strchr(p + 1, '\'') : NULL;
+    while (close && close[1] && !is_blank(close[1])) close = strchr(close + 1, '\'');
+    return close;
+}
+
+// Returns whether an option's value begins after `word`: "--out=", or nothing yet after the word
+// "--out". Only there do single quotes enclose: a question may have any word in them.
+static bool begins_value(const struct words *w, const struct buf *word)
+{
+    const char *before = word->length ? word->data : w->count ? w->list[w->count - 1] : "";
+    const size_t end = strcspn(before, "=");
+    return !strncmp(before, "--", 2) && before[2] &&
+           (word->length ? end + 1 == word->length : !before[end]);
+}
+
+// Appends an argument without double quotes, which ends at white space (but not at "\ "), and moves
+// *p past it. w: the words before it.
+static int add_plain(struct buf *to, const char **p, const struct words *w,
+                     const struct shell *shell, struct err *err)
 {
     const char *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;
     if (home) {
@@ -247,6 +268,14 @@ static int add_plain(struct buf *to, const char **p, const struct shell *shell, 
         ++*p;
     }
     while (**p && !is_blank(**p)) {
+        const char *close = begins_value(w, to) ? single_close(*p) : NULL;
+        if (close) ++*p;
+        while (close && *p < close)
+            if (add_next(to, p, shell, err) < 0) return -1;
+        if (close) {
+            *p += *p == close; // not if a variable's default has the closing quote
+            continue;
+        }
         if ((*p)[0] == '\\' && (*p)[1] == ' ') ++*p;
         if (add_next(to, p, shell, err) < 0) return -1;
     }
@@ -261,7 +290,7 @@ int words_parse(struct words *w, const char *text, const struct shell *shell, st
         struct buf word = { 0 };
         const bool quoted = *p == '"';
         const int status =
-            quoted ? add_quoted(&word, &p, shell, err) : add_plain(&word, &p, shell, err);
+            quoted ? add_quoted(&word, &p, shell, err) : add_plain(&word, &p, w, shell, err);
         if (words_take(w, &word, status) < 0) return -1;
         if (quoted && *p && !is_blank(*p))
             return err_set(err, "a space is missing after the closing quote (before '%.20s')", p);

@@ -5,9 +5,10 @@
 //   words_release(&w);
 //
 // White space separates arguments. Inside double quotes, JSON escapes apply; outside, "\ " is a
-// space and a leading "~/" is the home folder. Between """ and the next """ at the end of a line,
-// neither applies. ${NAME} is replaced in all three, and its value is never parsed again for quotes
-// or spaces; ${NAME:-VALUE} defaults to VALUE; $${ is a literal "${". Everything else is literal.
+// space and a leading "~/" is the home folder. Single quotes enclose the value of an option (--csv
+// 'my file.csv'). Between """ and the next """ at the end of a line, none of this applies. ${NAME}
+// is replaced everywhere, and its value is never parsed again for quotes or spaces; ${NAME:-VALUE}
+// defaults to VALUE; $${ is a literal "${". Everything else is literal.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 

@@ -7,7 +7,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/names.h"
-#include "core/base/text.h"
 
 static bool is_listed(const struct option_row *row)
 {
@@ -150,7 +149,6 @@ static int read_option(const struct option_row *rows, void *self, int argc, char
     if (row->argument && !value) {
         if (*at + 1 >= argc) return err_set(err, "%s needs %s", row->name, row->argument);
         value = argv[++*at];
-        if (!row->take) text_unquote(argv[*at]);
         const char *own;
         if (find_row(rows, value, &own) && !own && *value == '-')
             return err_set(

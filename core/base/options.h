@@ -49,9 +49,9 @@ struct option_row {
 };
 
 // Reads the words; returns the number of words read, or -1. The value of an option is the next
-// word, or follows `=` (--db=FILE) or a short name (-cLINE); single quotes around a value that is
-// a word of its own are removed in argv (not for OPTION_CALL). `--` ends the options. If an option
-// is repeated, the last one wins.
+// word, or follows `=` (--db=FILE) or a short name (-cLINE); quotes are part of it: the shell, or
+// commands/parse.h, has removed those that are not. `--` ends the options. If an option is
+// repeated, the last one wins.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);
 // Reads a whole number min..max; `what` names it in messages.

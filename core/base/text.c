@@ -155,7 +155,7 @@ char *text_folder(const char *path)
 void text_unquote(char *text)
 {
     const size_t n = strlen(text);
-    if (n < 2 || text[0] != '\'' || text[n - 1] != '\'') return;
+    if (n < 2 || text[0] != '\'' || strchr(text + 1, '\'') != text + n - 1) return;
     memmove(text, text + 1, n - 2);
     text[n - 2] = '\0';
 }

@@ -270,7 +270,7 @@ session "a job" $llava <<E
 > /set sample.max_tokens 4
 > /set sample.ignore_eos on
 > /set job.nice 0
-> /ask --data $work/data.json --out $work/job.jsonl --job
+> /ask --data '$work/data.json' --out '$work/job.jsonl' --job
 job 1: ask started (/job 1, /wait 1)
 > /wait
 job 1 (ask) is done: 4 answered, 2 with errors, 0 already there: '$work/job.jsonl'; 4 reached sample.max_tokens

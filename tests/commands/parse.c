@@ -54,6 +54,21 @@ static void test_words(void **state)
     check(words_parse, "~/a.png ~b a~/c \"~/q\"", "[/home/me/a.png][~b][a~/c][~/q]");
 }
 
+// Single quotes enclose the values of options, and are literal elsewhere.
+static void test_single_quotes(void **state)
+{
+    check(words_parse, "--csv 'my file.csv' x", "[--csv][my file.csv][x]");
+    check(words_parse, "--csv='my file.csv' --out '' x", "[--csv=my file.csv][--out][][x]");
+    check(words_parse, "--out 'it's a\\b.png'", "[--out][it's a\\b.png]");
+    check(words_parse, "--out it's.png --limit '2'", "[--out][it's.png][--limit][2]");
+    check(words_parse, "--out 'open x", "[--out]['open][x]");
+    check(words_parse, "--system \"'yes' or 'no'\"", "[--system]['yes' or 'no']");
+    check(words_parse, "what is 'this' a='b' --c=d 'e' -- 'f'",
+          "[what][is]['this'][a='b'][--c=d]['e'][--]['f']");
+    check(words_parse, "--out '${PIC} b'", "[--out][my \"cat\".png b]");
+    check(words_parse, "--out '${NO:-a' b} c' d", "[--out][a' b][c'][d]");
+}
+
 static void test_quotes(void **state)
 {
     check(words_parse, "\"a b\" \"\" c", "[a b][][c]");
@@ -129,9 +144,9 @@ static void test_triple(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),  cmocka_unit_test(test_quotes),
-        cmocka_unit_test(test_rest),   cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_triple),
+        cmocka_unit_test(test_words),     cmocka_unit_test(test_single_quotes),
+        cmocka_unit_test(test_quotes),    cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_variables), cmocka_unit_test(test_triple),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

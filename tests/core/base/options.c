@@ -69,7 +69,7 @@ static void values_are_read_in_their_types(void **state)
     struct mine m;
     struct err err;
     assert_int_equal(parse(rows, &m,
-                           "--seed=7 out --size 9 --share 0.5 --once --title a --title 'b' "
+                           "--seed=7 out --size 9 --share 0.5 --once --title a --title b "
                            "--kind x,y,x -c1 -c 2 -",
                            &err),
                      17);
