@@ -130,6 +130,7 @@ wait_for 'attach a picture'
 for part in tests goldens pictures; do
     keys -l "$part"
     wait_for "> $part"
+    wait_for " $part/ *folder" # another thread lists the folder
     keys Enter
     wait_for "$part *─"
 done
