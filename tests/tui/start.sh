@@ -62,6 +62,8 @@ wait_for 'shell> *$'
 tmux resize-window -x 60 -y 40
 line "clear; '$(realpath "$VLMSH")' --plain '$here/demo/model'"
 wait_for 'Type a question'
+line '/set compute.matmul f32' # processors round bf16 differently, which may change the answer
+wait_for 'matmul = f32'
 line "/image $here/demo/pictures/scene-1.png"
 wait_for 'tokens left'
 line 'What is at each place of the picture?'
