@@ -14,10 +14,14 @@ export XDG_STATE_HOME=$work/state TMPDIR=$work
 # The FILES smallest files of at least 16 bytes: time grows with the square of their length.
 fail_allocations() { # READER
     mkdir -p "$work/$1"
-    make_seeds "$1" "$work/$1"
-    [ ! -e "tests/fuzz/corpus/$1.tar.xz" ] || tar -C "$work" -xJf "tests/fuzz/corpus/$1.tar.xz"
-    find "$work/$1" -type f -size +15c -printf '%s %p\n' | sort -n | head -n "$FILES" | cut -d ' ' -f 2- |
-        tr '\n' '\0' | xargs -0 "$binary" "$1" "$most"
+    (set -e; make_seeds "$1" "$work/$1")
+    local made=$?
+    [ "$made" = 0 ] || { echo "FAILED  $1: its seeds cannot be written"; return 1; }
+    [ ! -e "tests/fuzz/corpus/$1.tar.xz" ] || tar -C "$work" -xJf "tests/fuzz/corpus/$1.tar.xz" ||
+        { echo "FAILED  $1: its corpus cannot be unpacked"; return 1; }
+    find "$work/$1" -type f -size +15c -printf '%s %p\n' | sort -n | head -n "$FILES" | cut -d ' ' -f 2- >"$work/files.$1"
+    [ -s "$work/files.$1" ] || { echo "FAILED  $1: there are no files to read"; return 1; }
+    tr '\n' '\0' <"$work/files.$1" | xargs -0 "$binary" "$1" "$most"
 }
 
 export binary most work

@@ -41,7 +41,7 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         for d in tests/goldens/*/config.json; do
             d=${d%/config.json}
             for f in config preprocessor_config generation_config; do
-                cat "$d/$f.json" 2>/dev/null
+                [ ! -e "$d/$f.json" ] || cat "$d/$f.json"
                 printf '\0'
             done >"$2/${d##*/}"
         done
