@@ -38,7 +38,12 @@ UPDATE = os.environ.get("UPDATE") == "1"
 # themselves.
 CONFIG = "/set job.nice 0\n/set compute.matmul f32\n"
 BROKEN = 8  # lines of the terminal that a line may take
+COLUMNS = 100
 CONFIG_SAYS = {"job.nice = 0", "compute.matmul = f32"}
+
+
+class Full(str):
+    """A line of the terminal on which the next line's first word had no place: it may continue there."""
 
 
 def masked(line):
@@ -71,6 +76,7 @@ def same(want, got, varies):
     # vlmsh breaks lines that are longer than the terminal's between words; documents have them whole.
     line = got[0]
     for i, more in enumerate(got[1:BROKEN], 1):
+        if not isinstance(got[i - 1], Full): break
         line += ("" if line.endswith("-") else " ") + more.lstrip()
         if same_line(want[0], line, varies) and same(want[1:], got[i + 1:], varies): return True
     return False
@@ -118,9 +124,11 @@ class Shell:
         return text.replace("/tmp/", self.work + "/")
 
     def lines(self, text):
-        text = text.replace("\r\n", "\n")
-        for path, name in self.names: text = text.replace(path, name)
-        return [re.sub(r".*\r", "", line.rstrip()) for line in text.split("\n")]
+        return [self.named(line) for line in text.replace("\r\n", "\n").split("\n")]
+
+    def named(self, line):
+        for path, name in self.names: line = line.replace(path, name)
+        return shown(line)
 
     def run(self, command):
         """The command's output, as lines; keeps its exit status."""
@@ -135,7 +143,7 @@ class Shell:
         """Starts an interactive vlmsh; returns its output before the first prompt."""
         self.end()
         os.chdir(self.here)
-        self.prompt = Terminal(["bash", "-c", "exec " + self.outside(command)], self.env, (40, 100))
+        self.prompt = Terminal(["bash", "-c", "exec " + self.outside(command)], self.env, (40, COLUMNS))
         return [line for line in self.answer() if line not in CONFIG_SAYS]
 
     def type(self, line):
@@ -145,8 +153,12 @@ class Shell:
         return self.answer()
 
     def answer(self):
-        shown = self.prompt.expect(r"(?s)\A(.*\n)?" + PROMPT + r"\Z", 300)
-        return trimmed(self.lines(re.sub(PROMPT + r"\Z", "", shown)))
+        text = self.prompt.expect(r"(?s)\A(.*\n)?" + PROMPT + r"\Z", 300)
+        text = re.sub(PROMPT + r"\Z", "", text).replace("\r\n", "\n")
+        lines, wide = self.lines(text), [shown(line) for line in text.split("\n")]
+        for i, (line, more) in enumerate(zip(wide, wide[1:])):
+            if more and len(line) + len(first_word(more)) >= COLUMNS: lines[i] = Full(lines[i])
+        return trimmed(lines)
 
     def end(self):
         if self.prompt:
@@ -158,6 +170,15 @@ class Shell:
     def close(self):
         self.end()
         shutil.rmtree(self.folder, ignore_errors=True) # mpirun may still be removing files of its own
+
+
+def shown(line):
+    return re.sub(r".*\r", "", line.rstrip())
+
+
+def first_word(line):
+    """The start of a line up to the first place where vlmsh may break it: not between a number and its unit."""
+    return re.match(r" *(\S*\d (s|ms|min|h|MB|GB|MiB|GiB|tok/s)\b|[^\W\d_]{2,}-(?=[^\W\d_]{2})|\S*)", line).group().lstrip()
 
 
 def trimmed(lines):

@@ -5,13 +5,16 @@ export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=2 # as for the recorded outputs
 if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
 
-# Checks the checker with wrong words, wrong numbers, a failing command, and a fence without a type.
+# Checks the checker with wrong words, joined lines, wrong numbers, a failing command, and a fence
+# without a type.
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 cat >"$wrong" <<'END'
 ```console
 $ echo one word
 two words
+$ printf 'one\ntwo\n'
+one two
 $ echo 4 tokens
 5 tokens
 $ false
@@ -27,7 +30,7 @@ $ echo unchecked
 ```
 END
 if found=$(python3 tests/docs/examples.py "$wrong"); then echo "wrong examples pass"; exit 1; fi
-[ "$(echo "$found" | grep -c "^$wrong:")" = 5 ] || { echo "the checker must report 5 errors; it reported:"; echo "$found"; exit 1; }
+[ "$(echo "$found" | grep -c "^$wrong:")" = 6 ] || { echo "the checker must report 6 errors; it reported:"; echo "$found"; exit 1; }
 
 documents="README.md docs/*.md demo/README.md"
 case $VLMSH in
