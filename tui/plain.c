@@ -51,6 +51,7 @@ struct growing {
     int column;      // of the printed text
     bool fenced;     // within a code block
     bool code;       // the line is code, which is not wrapped
+    bool split;      // the word is longer than a line: its beginning is printed, and so is the rest
 };
 
 struct plain {
@@ -119,36 +120,54 @@ static bool overwrites(const struct plain *p)
     return p->note->escapes && !only_words(p);
 }
 
+// Returns whether the line is code: between ``` lines, or indented by four spaces or a tab.
+static bool is_code(const char *line, bool *fenced)
+{
+    const size_t spaces = strspn(line, " ");
+    const bool fence = !strncmp(line + spaces, "```", 3), inside = *fenced;
+    *fenced ^= fence;
+    return fence || inside || spaces >= 4 || line[spaces] == '\t';
+}
+
 static void end_word(struct growing *g)
 {
     const char *word = g->word.data;
     if (!g->word.length) return;
     const int columns = text_terminal_columns(g->to->file), spaces = (int)strspn(word, " ");
     if (!g->column) {
-        const bool fence = !strncmp(word + spaces, "```", 3);
-        g->code = fence || g->fenced || spaces >= 4 || word[spaces] == '\t';
-        g->fenced ^= fence;
-    } else if (columns && !g->code && g->column + text_width(word) > columns) {
+        g->code = is_code(word, &g->fenced);
+    } else if (columns && !g->code && !g->split && g->column + text_width(word) > columns) {
         fputc('\n', g->to->file);
         word += spaces;
         g->column = 0;
     }
     put(g->to, g->style, word);
     g->column += text_width(word);
-    if (columns && g->column > columns) g->column %= columns; // the terminal broke the line
+    if (columns && g->column > columns) // the terminal broke the line
+        g->column = (g->column - 1) % columns + 1;
     buf_clear(&g->word);
+}
+
+static bool only_spaces(const struct buf *word)
+{
+    return !word->length || !word->data[strspn(word->data, " ")];
 }
 
 static void end_line(struct growing *g, const struct stream *to)
 {
-    end_word(g);
+    if (only_spaces(&g->word))
+        buf_clear(&g->word); // they might break the line a second time
+    else
+        end_word(g);
     fputc('\n', to->file);
     g->column = 0;
+    g->split = false;
 }
 
 // Adds text to that which grows on the stream.
 static void grow(struct growing *g, const struct stream *to, enum style style, const char *text)
 {
+    const int columns = text_terminal_columns(to->file);
     g->to = to;
     g->style = style;
     if (!to->terminal) put(to, style, text);
@@ -156,15 +175,22 @@ static void grow(struct growing *g, const struct stream *to, enum style style, c
         int32_t code;
         int width;
         const size_t n = character_next(text, strlen(text), &code, &width);
-        const bool filled = g->word.length && g->word.data[g->word.length - 1] != ' ';
-        if (code == ' ' && filled) end_word(g);
+        if (code == ' ' && !only_spaces(&g->word)) end_word(g);
+        if (code == ' ') g->split = false;
         if (code == '\n')
             end_line(g, to);
         else
             buf_add(&g->word, text, n);
-        if (width == 2 && code >= 0x2e80) end_word(g); // ideographs have no spaces between them
         text += n;
+        if (width == 2 && code >= 0x2e80) { // ideographs have no spaces between them
+            end_word(g);
+            g->split = false;
+        } else if (!g->split && !only_spaces(&g->word) && text_width(g->word.data) > columns) {
+            end_word(g);
+            g->split = true;
+        }
     }
+    if (g->split) end_word(g);
 }
 
 static void wipe_progress(struct plain *p)
@@ -187,11 +213,11 @@ static void begin_lines(struct plain *p, const struct stream *s)
     fflush(p->out.file);
 }
 
-// Wraps lines that are longer than the terminal's between words.
+// Wraps a line that is longer than the terminal's between words.
 static void put_wrapped(const struct stream *s, enum style style, const char *text, int columns)
 {
     struct wrap w = wrap_begin_marked(text, columns);
-    while (wrap_next(&w) && (*w.line || w.line == text)) { // not after a newline at the end
+    while (wrap_next(&w)) {
         size_t length = w.length;
         while (w.within && length && w.line[length - 1] == ' ') length--; // the space of the break
         char *line = xasprintf("%*s%.*s", w.indent, "", (int)length, w.line);
@@ -201,13 +227,31 @@ static void put_wrapped(const struct stream *s, enum style style, const char *te
     }
 }
 
+// Wraps the lines of a text, except code and commands, which people copy.
+static void put_lines(const struct stream *s, enum style style, const char *text, int columns)
+{
+    bool fenced = false;
+    do {
+        const char *end = strchrnul(text, '\n');
+        char *line = xstrndup(text, (size_t)(end - text));
+        if (is_code(line, &fenced) || *line == '/') {
+            put(s, style, line);
+            fputc('\n', s->file);
+        } else {
+            put_wrapped(s, style, line, columns);
+        }
+        free(line);
+        text = end + (*end != 0);
+    } while (*text);
+}
+
 static void put_line(struct plain *p, struct stream *s, enum style style, const char *text)
 {
     const int columns = text_terminal_columns(s->file);
     const size_t length = strlen(text);
     begin_lines(p, s);
     if (columns && text_width(text) > columns) {
-        put_wrapped(s, style, text, columns);
+        put_lines(s, style, text, columns);
     } else {
         put(s, style, text);
         if (!length || text[length - 1] != '\n') fputc('\n', s->file);
@@ -237,6 +281,18 @@ static void end_reasoning(struct plain *p)
     if (p->reasoning) end_line(&p->growing, p->note);
     p->reasoning = false;
     p->thought = 0;
+}
+
+// Ends the line of an answer or of its reasoning that is cut off, of which a word may be held.
+static void end_growing(struct plain *p)
+{
+    wipe_progress(p);
+    end_reasoning(p);
+    if (p->mid_line && p->out.terminal) {
+        end_line(&p->growing, &p->out);
+        p->mid_line = false;
+        fflush(p->out.file);
+    }
 }
 
 static void show_token(struct plain *p, const struct event *e)
@@ -656,6 +712,7 @@ static void show_error(struct plain *p, const struct event *e)
     const char *where = p->interactive ? "error" : e->where && *e->where ? e->where : "vlmsh";
     char *line = xasprintf("%s: %s", where, e->text);
     p->answering = p->begun = false;
+    end_growing(p);
     put_line(p, p->note, STYLE_ERROR, line);
     free(line);
 }
@@ -735,7 +792,7 @@ struct plain *plain_new(bool interactive)
 void plain_free(struct plain *p)
 {
     if (!p) return;
-    wipe_progress(p);
+    end_growing(p);
     settings_free(p->settings);
     boxes_release(&p->boxes);
     buf_release(&p->growing.word);
