@@ -23,10 +23,13 @@ bool folder_walk(const struct folder_walk *w)
         if (i == ends) level++, ends = folders.count;
         const char *folder = folders.list[i];
         char **names = folder_list(*folder ? folder : ".");
-        for (int k = 0; k < FOLDER && names[k] && more; k++) {
+        int count = 0;
+        for (size_t k = 0; names[k] && more; k++) {
+            if (names[k][0] == '.') continue;
             more = left-- > 0 && clock_seconds() < until && w->wanted(w->asker);
-            whole &= more && (k + 1 < FOLDER || !names[k + 1]);
-            if (names[k][0] == '.' || !more) continue;
+            const bool full = count++ == FOLDER;
+            whole &= more && !full;
+            if (full || !more) break;
             char *path = *folder ? folder_entry(folder, names[k]) : xstrdup(names[k]);
             if (w->entry(w->self, path, level) && level < DEPTH) names_add(&folders, path, NULL);
             free(path);

@@ -43,6 +43,24 @@ static const char *filter_of(const struct list_view *l)
     return l->filter.data ? l->filter.data : "";
 }
 
+// Returns whether the item is searched: those of deeper folders are only once letters are typed.
+static bool counts(const struct list_view *l, const struct item *item)
+{
+    return *filter_of(l) || item->kind != ITEM_DEEPER;
+}
+
+// Returns the number of items that are searched.
+static size_t item_count(const struct list_view *l)
+{
+    return *filter_of(l) ? l->count : l->shown_count;
+}
+
+// The last row of a picker says that more files may follow.
+static bool tells_of_more(const struct list_view *l)
+{
+    return l->kind == LIST_PICKER && l->awaits_files && l->shown_count;
+}
+
 static int score_pattern(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
@@ -80,8 +98,7 @@ static void filter_items(struct list_view *l)
     l->shown_count = l->selected = l->top = 0;
     for (size_t i = 0; i < l->count; i++) {
         const bool filtered = *filter_of(l) != 0;
-        scores[i] =
-            filtered ? score_item(&l->items[i], filter_of(l)) : l->items[i].kind != ITEM_DEEPER;
+        scores[i] = filtered ? score_item(&l->items[i], filter_of(l)) : counts(l, &l->items[i]);
         if (!scores[i]) continue;
         size_t at = l->shown_count++;
         for (; at > 0 && scores[l->shown[at - 1]] < scores[i]; at--)
@@ -132,7 +149,7 @@ void list_files(const struct list_request *r, bool (*wanted)(void *self),
     struct list_view *part = xcalloc(1, sizeof *part);
     part->request = r->number;
     if (r->what) { // the folder's own entries at once
-        picker_entries(part, r);
+        picker_entries(part, r, wanted, self);
         part->awaits_files = true;
         found(self, part);
         part = xcalloc(1, sizeof *part);
@@ -235,7 +252,7 @@ static struct area list_area(const struct list_view *l, struct area screen)
     const int most = l->kind == LIST_PALETTE ? 150 : 100;
     a.width = screen.width > most + 10 ? most : screen.width - (screen.width > 60 ? 6 : 0);
     a.height = screen.height > 30 ? 26 : screen.height - (screen.height > 16 ? 4 : 0);
-    const int need = (int)l->count + 3;
+    const int need = (int)item_count(l) + 3 + tells_of_more(l);
     if (a.height > need && (need >= 8 || l->kind == LIST_START)) a.height = need;
     a.x = screen.x + (screen.width - a.width) / 2;
     // The start list must not cover the welcome at the top: it lies on the status line.
@@ -250,6 +267,7 @@ static int note_column(const struct list_view *l, int width, bool *cut)
 {
     int longest = 8, note = 0;
     for (size_t i = 0; i < l->count; i++) {
+        if (!counts(l, &l->items[i])) continue;
         const int label = text_width(l->items[i].label), own = text_width(l->items[i].note);
         if (own && label > longest) longest = label;
         if (own > note) note = own;
@@ -283,7 +301,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
         const int x =
             canvas_printf(c, inner, 1, 0, STYLE_PROMPT, "> %s",
                           text_tail(filter_of(l), room - 4)); // for the prompt and the cursor
-        canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, l->count);
+        canvas_printf(c, inner, room, 0, STYLE_DIM, "%5zu/%zu", l->shown_count, item_count(l));
         c->cursor_x = inner.x + (x < inner.width ? x : inner.width - 1);
         c->cursor_y = inner.y;
     }
@@ -305,6 +323,12 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
     const int middle = note_column(l, rows.width, &cut);
     const bool below = cut && !preview && !palette && l->kind != LIST_START && rows.height > 6;
     if (below) rows.height -= 2;
+    const int bottom = rows.y + rows.height;
+    if (tells_of_more(l) && rows.height > 1) {
+        const int y = l->shown_count < (size_t)rows.height ? (int)l->shown_count : rows.height - 1;
+        canvas_text(c, rows, 1, y, STYLE_DIM, "the files are being listed");
+        rows.height--;
+    }
     l->height = rows.height;
     l->width = rows.width;
     if (l->selected < l->top) l->top = l->selected;
@@ -329,7 +353,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
             canvas_style(c, rows, 0, y, rows.width, STYLE_SELECTED);
     }
     if (below && list_selected(l)) {
-        const struct area under = { rows.x, rows.y + rows.height, rows.width, 2 };
+        const struct area under = { rows.x, bottom, rows.width, 2 };
         const char *note = list_selected(l)->note;
         struct wrap w = wrap_begin_marked(note, under.width - 2);
         for (int y = 0; y < under.height && *note && wrap_next(&w); y++)

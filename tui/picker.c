@@ -174,13 +174,14 @@ static void add_cached(struct list_view *l)
     names_release(&found);
 }
 
-void picker_entries(struct list_view *l, const struct list_request *r)
+void picker_entries(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
+                    void *self)
 {
     const struct kind *k = kind_find(r->what);
     if (k->cached) add_cached(l);
     const size_t cached = l->count;
     char **names = folder_list(r->folder);
-    for (int i = 0; names[i] && l->count < FILES_MAX; i++)
+    for (size_t i = 0; names[i] && l->count < FILES_MAX && wanted(self); i++)
         if (names[i][0] != '.') add_entry(l, k, r->folder, names[i]);
     folder_list_free(names);
     if (l->count > cached) qsort(l->items + cached, l->count - cached, sizeof *l->items, by_name);

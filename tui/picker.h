@@ -20,7 +20,8 @@ char *picker_quote(const char *path);
 // Lists the files of list_request `r` (tui/list.h): those of the palette; the entries of a picker's
 // folder; its kind's files in the folders there. wanted(self) false ends the listing.
 void palette_files(struct list_view *l, bool (*wanted)(void *self), void *self);
-void picker_entries(struct list_view *l, const struct list_request *r);
+void picker_entries(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
+                    void *self);
 void picker_deeper(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
                    void *self);
 

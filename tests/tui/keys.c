@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/core/scratch.h"
+#include "tui/folder_walk.h"
 #include "tui/keys.h"
 #include "tui/list.h"
 #include "tui/pager.h"
@@ -434,6 +435,7 @@ static void test_picker(void **state)
     list_open_picker(v, "image", NULL);
     char *text = drawn_list(v);
     assert_non_null(strstr(text, "../"));
+    assert_non_null(strstr(text, "the files are being listed"));
     free(text);
     const struct list_request r = { v->list.request, v->list.what, v->list.folder };
     list_files(&r, always, take, v);
@@ -441,6 +443,10 @@ static void test_picker(void **state)
     assert_int_equal(v->list.shown_count, 3);
     assert_string_equal(v->list.items[v->list.shown[1]].label, "A/");
     assert_string_equal(v->list.items[v->list.shown[2]].label, "b.png");
+    text = drawn_list(v);
+    assert_null(strstr(text, "being listed"));
+    assert_non_null(strstr(text, "3/3")); // cat.png is not counted until letters are typed
+    free(text);
     type(v, "cat");
     assert_int_equal(v->list.shown_count, 1);
     assert_string_equal(first_label(v), "A/deep/cat.png");
@@ -450,6 +456,43 @@ static void test_picker(void **state)
     free(line);
     scratch_remove(folder);
     view_free(v);
+}
+
+static void count_items(void *self, struct list_view *part)
+{
+    *(size_t *)self += part->count;
+    list_files_free(part);
+}
+
+static bool count_entry(void *self, const char *path, int level)
+{
+    ++*(int *)self;
+    return false;
+}
+
+// A listing ends when another one is requested; hidden files do not use up a folder's share.
+static void test_listing(void **state)
+{
+    char *folder = scratch_new(), image[] = "image", name[16];
+    enum { SHARE = 300 };
+    for (int i = 0; i <= SHARE; i++) {
+        snprintf(name, sizeof name, ".%d", i);
+        scratch_text(folder, name, "");
+    }
+    scratch_text(folder, "a.png", "");
+    size_t items = 0;
+    const struct list_request r = { 1, image, folder };
+    list_files(&r, never, count_items, &items);
+    assert_int_equal(items, 0);
+    list_files(&r, always, count_items, &items);
+    assert_int_equal(items, 1);
+    int entries = 0;
+    const struct folder_walk w = {
+        .root = folder, .entry = count_entry, .self = &entries, .wanted = always
+    };
+    assert_true(folder_walk(&w));
+    assert_int_equal(entries, 1);
+    scratch_remove(folder);
 }
 
 // A panel's key hides its global binding.
@@ -553,6 +596,7 @@ int main(void)
         cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
         cmocka_unit_test(test_quote),         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_files),         cmocka_unit_test(test_picker),
+        cmocka_unit_test(test_listing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
