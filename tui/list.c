@@ -161,24 +161,6 @@ void list_files(const struct list_request *r, bool (*wanted)(void *self),
     found(self, part);
 }
 
-void list_take_files(struct view *v, struct list_view *part)
-{
-    struct list_view *l = &v->list;
-    if (!l->awaits_files || l->request != part->request) return;
-    const size_t selected = l->selected < l->shown_count ? l->shown[l->selected] : 0;
-    const bool moved = l->selected > 0;
-    l->items = xreallocarray(l->items, l->count + part->count + 1, sizeof *l->items);
-    if (part->count) memcpy(l->items + l->count, part->items, part->count * sizeof *part->items);
-    l->count += part->count;
-    part->count = 0; // l owns the items now
-    l->awaits_files = part->awaits_files;
-    l->files_cut = part->files_cut;
-    list_ready(v);
-    for (size_t i = 0; moved && i < l->shown_count; i++)
-        if (l->shown[i] == selected) l->selected = i;
-    if (moved) picker_look(v);
-}
-
 // --- help ----------------------------------------------------------------------------------------
 
 struct help {
@@ -368,6 +350,7 @@ void list_draw(struct view *v, struct canvas *c, struct area screen)
 void list_type(struct view *v, const struct key *key)
 {
     struct list_view *l = &v->list;
+    l->chooses = false;
     if (field_type(&l->filter, key)) list_ready(v);
 }
 
@@ -391,6 +374,7 @@ static void hint_arguments(struct view *v, const struct command *command, const 
 static void choose(struct view *v, const struct shell *shell)
 {
     struct list_view *l = &v->list;
+    l->chooses = !list_selected(l) && l->awaits_files;
     if (!list_selected(l)) return;
     if (l->kind == LIST_HELP) {
         if (*list_selected(l)->value)
@@ -425,6 +409,25 @@ static void choose(struct view *v, const struct shell *shell)
     free(value);
 }
 
+void list_take_files(struct view *v, struct list_view *part, const struct shell *shell)
+{
+    struct list_view *l = &v->list;
+    if (!l->awaits_files || l->request != part->request) return;
+    const size_t selected = l->selected < l->shown_count ? l->shown[l->selected] : 0;
+    const bool moved = l->selected > 0;
+    l->items = xreallocarray(l->items, l->count + part->count + 1, sizeof *l->items);
+    if (part->count) memcpy(l->items + l->count, part->items, part->count * sizeof *part->items);
+    l->count += part->count;
+    part->count = 0; // l owns the items now
+    l->awaits_files = part->awaits_files;
+    l->files_cut = part->files_cut;
+    list_ready(v);
+    for (size_t i = 0; moved && i < l->shown_count; i++)
+        if (l->shown[i] == selected) l->selected = i;
+    if (moved) picker_look(v);
+    if (l->chooses) choose(v, shell);
+}
+
 bool list_start_number(struct view *v, int number, const struct shell *shell)
 {
     struct list_view *l = &v->list;
@@ -440,6 +443,7 @@ void list_act(struct view *v, const char *action, const struct shell *shell)
     const int last = l->shown_count ? (int)l->shown_count - 1 : 0;
     const size_t before = l->selected;
     int at = (int)l->selected;
+    l->chooses = false;
     if (!strcmp(action, "up"))
         l->selected = (size_t)(at ? at - 1 : last);
     else if (!strcmp(action, "down"))

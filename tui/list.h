@@ -23,11 +23,11 @@ void list_open_picker(struct view *v, const char *what, const struct shell *shel
 // The files of the palette and of the pickers, which a slow folder may delay, are listed in another
 // thread (v->list_files): list_files calls found(self) with each part of them, which
 // list_files_free frees, while wanted(self) is true. list_take_files adds a part to the list that
-// requested it, if that is still open.
+// requested it, if that is still open; a key that chooses may have been waiting for it.
 void list_files(const struct list_request *r, bool (*wanted)(void *self),
                 void (*found)(void *self, struct list_view *part), void *self);
 void list_files_free(void *part);
-void list_take_files(struct view *v, struct list_view *part);
+void list_take_files(struct view *v, struct list_view *part, const struct shell *shell);
 void list_open_help(struct view *v, struct keys *keys, const char *context);
 void list_draw(struct view *v, struct canvas *c, struct area area);
 void list_type(struct view *v, const struct key *key);

@@ -191,7 +191,7 @@ static void take_news(struct screen *s)
         else if (n->kind == NEWS_LEAVE)
             s->leave = s->ended = true;
         else if (n->kind == NEWS_FILES)
-            list_take_files(s->view, n->data);
+            list_take_files(s->view, n->data, &s->lookup);
         else if (n->kind == NEWS_DRAFT)
             take_draft(s, n->data);
         else

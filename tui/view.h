@@ -265,6 +265,7 @@ struct list_view {
     unsigned request;        // number of the request for its files; 0: none
     bool awaits_files;       // the files, or more of them, are still being listed
     bool files_cut;          // not all files were listed
+    bool chooses;            // Enter was pressed too early: chooses the first file that matches
 };
 
 // A request for the files of a list (list_files), which another thread lists: a folder may block.

@@ -397,19 +397,19 @@ static void test_files(void **state)
     const struct item *selected = &v->list.items[v->list.shown[v->list.selected]];
     char *label = xstrdup(selected->label);
     list_add(files, "sample.vlmsh", "script", "/run sample.vlmsh");
-    list_take_files(v, files);
+    list_take_files(v, files, NULL);
     assert_int_equal(files->count, 0);
     assert_string_equal(v->list.items[v->list.shown[v->list.selected]].label, label);
     list_act(v, "clear", NULL);
     type(v, "sample.vlm");
     assert_string_equal(first_label(v), "sample.vlmsh");
     list_release(&v->list);
-    list_take_files(v, files); // the palette was closed
+    list_take_files(v, files, NULL); // the palette was closed
     assert_int_equal(v->list.count, 0);
     list_open_palette(v, NULL);
     const size_t count = v->list.count;
     list_add(files, "late.vlmsh", "script", "/run late.vlmsh");
-    list_take_files(v, files); // of the palette that was closed
+    list_take_files(v, files, NULL); // of the palette that was closed
     assert_int_equal(v->list.count, count);
     list_files_free(files);
     free(label);
@@ -418,7 +418,7 @@ static void test_files(void **state)
 
 static void take(void *self, struct list_view *part)
 {
-    list_take_files(self, part);
+    list_take_files(self, part, NULL);
     list_files_free(part);
 }
 
@@ -453,6 +453,23 @@ static void test_picker(void **state)
     list_act(v, "choose", NULL);
     char *line = xasprintf("/image %s/A/deep/cat.png", folder);
     assert_string_equal(v->run, line);
+    // Enter before the files arrive chooses when they do, unless other keys follow.
+    free(v->run);
+    for (int other = 0; other < 2; other++) {
+        v->run = NULL;
+        list_open_picker(v, "image", NULL);
+        type(v, "cat");
+        list_act(v, "choose", NULL);
+        if (other) type(v, ".");
+        assert_null(v->run);
+        char what[] = "image"; // choosing releases the list's own
+        list_files(&(struct list_request){ v->list.request, what, folder }, always, take, v);
+        if (other)
+            assert_null(v->run);
+        else
+            assert_string_equal(v->run, line);
+        if (!other) free(v->run);
+    }
     free(line);
     scratch_remove(folder);
     view_free(v);
