@@ -501,8 +501,11 @@ int passes_ask(struct passing *p, const char *text, int64_t *first, struct err *
         messages[i] = p->c->messages[i];
         if (messages[i].role == ROLE_USER) last = &messages[i];
     }
-    int status = last ? ask_sequence(p, messages, &now, err)
-                      : err_set(err, "the conversation has no question");
+    if (!last) {
+        free(messages);
+        return err_set(err, "the conversation has no question");
+    }
+    int status = ask_sequence(p, messages, &now, err);
     if (status == 0) {
         size_t items;
         char *copy = xstrdup(text);
