@@ -213,7 +213,9 @@ wait_for 'shell> *$'
 line "stty -a | grep -o -e '-*icanon'"
 wait_for '^icanon' 'the terminal is not as it was'
 line "'$VLMSH' --session test $model"
-wait_for 'llava-1.5 cpu'
+wait_for 'vlmsh> my draft' # a session without messages gets the draft that belongs to none
+keys C-a; keys C-k
+wait_for '^.vlmsh> *$\|^vlmsh> *$'
 line "/image $pictures/square.png"
 line 'Remember'
 wait_for '12 tokens'
