@@ -24,7 +24,7 @@ start() { # COLUMNS LINES
 for size in '80 24' '40 15' '120 40'; do
     start $size
     line '/help train'
-    wait_for ' /help train '
+    wait_for ' /help train ─'
     # From the first to the last line, the page has every word of the help, unbroken.
     "$VLMSH" help train | tr -s ' \n' '\n\n' | grep -E '^[a-zA-Z/.-]{2,}$' | sort -u >"$work/words"
     : >"$work/seen"
@@ -77,7 +77,7 @@ done
 start 100 30
 # A short page is fully visible, so searching upwards finds text below the first line too.
 line '/help changed'
-wait_for ' /help changed '
+wait_for ' /help changed ─'
 keys '?'
 tmux send-keys -l 'B answers better'
 keys Enter
@@ -89,7 +89,7 @@ wait_gone ' /help changed ─'
 # Help of a setting, a group, a topic; an error stays in the conversation.
 for topic in sample.top_p measuring metrics sets taps lines; do
     line "/help $topic"
-    wait_for " /help $topic "
+    wait_for " /help $topic ─"
     keys q
     wait_gone " /help $topic ─"
 done
