@@ -74,11 +74,8 @@ static int ablate_words(const char *words, struct err *err)
 {
     enum ablated part;
     const char *text;
-    struct positions p = { 0 };
     if (read_part(words, &part, &text, err) < 0) return -1;
-    const int status = *text ? positions_parse(&p, text, err) : 0;
-    positions_release(&p);
-    return status;
+    return *text ? positions_check(text, err) : 0;
 }
 
 static int choose(struct ablate *s, struct err *err)
@@ -90,7 +87,7 @@ static int choose(struct ablate *s, struct err *err)
     if (s->part == TOKENS && (o->zero || o->mean || o->resample))
         return err_set(err,
                        "--zero, --mean and --resample replace outputs; /ablate tokens hides tokens "
-                       "from all later attention instead");
+                       "from all other positions instead");
     if (!*text) text = s->part != TOKENS ? "all" : s->env->visual ? "picture" : "question";
     if (probe_positions(s->env, text, s->parts.at, err) < 0) return -1;
     return positions_layers(o->layers, "--layers", layers, s->parts.layers, err) < 0 ? -1 : 0;

@@ -29,10 +29,7 @@ static void attribute_release(void *state)
 
 static int attribute_words(const char *words, struct err *err)
 {
-    struct positions p = { 0 };
-    const int status = *words ? positions_parse(&p, words, err) : 0;
-    positions_release(&p);
-    return status;
+    return *words ? positions_check(words, err) : 0;
 }
 
 static void *attribute_start(const struct probe_env *env, struct err *err)

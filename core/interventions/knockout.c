@@ -41,9 +41,7 @@ static int knockout_words(const char *words, struct err *err)
         return err_set(err, "write the positions whose attention to cut as FROM > TO: /knockout "
                             "picture > answer");
     for (int i = 0; i < 2; i++) {
-        struct positions p = { 0 };
-        if (status == 0) status = positions_parse(&p, text[i], err);
-        positions_release(&p);
+        if (status == 0) status = positions_check(text[i], err);
         free(text[i]);
     }
     return status;

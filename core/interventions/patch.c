@@ -81,23 +81,17 @@ static enum corruption read_words(const char *words, const char **rest)
     return FILE_OF;
 }
 
-static int check_names(const char *names, struct err *err)
-{
-    struct positions p = { 0 };
-    const int status = positions_parse(&p, names, err);
-    positions_release(&p);
-    return status;
-}
-
 static int check_replacement(const char *words, struct err *err)
 {
     char *text[2];
     if (!positions_split(words, &text[0], &text[1]))
         return err_set(err, "write the tokens to replace and those that take their place as "
                             "POSITIONS > POSITIONS: /patch replace object star > object circle");
-    int status = check_names(text[0], err);
-    if (status == 0) status = check_names(text[1], err);
-    for (int i = 0; i < 2; i++) free(text[i]);
+    int status = 0;
+    for (int i = 0; i < 2; i++) {
+        if (status == 0) status = positions_check(text[i], err);
+        free(text[i]);
+    }
     return status;
 }
 
@@ -111,8 +105,8 @@ static int patch_words(const char *words, struct err *err)
     if (how == ASK && !*rest)
         return err_set(err, "/patch question takes the text of another question");
     if (how == REPLACE) return check_replacement(rest, err);
-    if (how != FILE_OF && how != ASK && *rest) return check_names(rest, err);
-    if (how != FILE_OF || access(words, F_OK) == 0 || check_names(words, NULL) < 0) return 0;
+    if (how != FILE_OF && how != ASK && *rest) return positions_check(rest, err);
+    if (how != FILE_OF || access(words, F_OK) == 0 || positions_check(words, NULL) < 0) return 0;
     return err_set(err,
                    "write noise or mean before the positions to corrupt: /patch mean %s (no "
                    "picture has this name)",

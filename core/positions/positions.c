@@ -172,6 +172,14 @@ void positions_release(struct positions *p)
     *p = (struct positions){ 0 };
 }
 
+int positions_check(const char *text, struct err *err)
+{
+    struct positions p;
+    const int status = positions_parse(&p, text, err);
+    positions_release(&p);
+    return status;
+}
+
 bool positions_split(const char *text, char **from, char **to)
 {
     const char *arrow = strchr(text, '>');

@@ -69,6 +69,8 @@ struct positions {
 // Parses a text and checks its syntax; needs no sequence.
 int positions_parse(struct positions *p, const char *text, struct err *err);
 void positions_release(struct positions *p);
+// Only checks the syntax.
+int positions_check(const char *text, struct err *err);
 // Splits "FROM > TO" at the arrow; the caller frees both texts. False: the text has no arrow.
 bool positions_split(const char *text, char **from, char **to);
 

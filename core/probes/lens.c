@@ -55,11 +55,7 @@ static void lens_release(void *state)
 
 static int lens_words(const char *words, struct err *err)
 {
-    struct positions p = { 0 };
-    if (!*words) return 0;
-    const int status = positions_parse(&p, words, err);
-    positions_release(&p);
-    return status;
+    return *words ? positions_check(words, err) : 0;
 }
 
 // Sets the target to the first token of --word, written after a space.
