@@ -194,8 +194,8 @@ static void check_parameters(struct adapter *a, const struct adapter_config *c)
             names_add(&idle, item->valuestring, NULL);
     }
     adapter_notice(a,
-                   "adapter_config.json: \"target_parameters\" has names that no weight of the "
-                   "model has: ",
+                   "adapter_config.json: \"target_parameters\" names parameters that the model "
+                   "lacks: ",
                    &idle, "");
 }
 

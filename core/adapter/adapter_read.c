@@ -713,13 +713,9 @@ static int find_bare(struct reading *r)
 // Returns the parameter of current transformers classes that has the weight; the caller frees it.
 static char *parameter_name(const struct reading *r, const struct weight *w)
 {
-    char *module = family_module_name(r->model->family, w), *name;
-    struct adapter_expert e;
-    if (!r->model->family->experts_apart && adapter_expert_parse(&e, module))
-        name = xasprintf("%.*s.%s", (int)e.experts, module,
-                         adapter_stack_names[e.matrix == EXPERT_DOWN]);
-    else
-        name = xasprintf("%s.weight", module);
+    char *module = family_module_name(r->model->family, w), *name = NULL;
+    if (!r->model->family->experts_apart) name = adapter_expert_parameter(module);
+    if (!name) name = xasprintf("%s.weight", module);
     free(module);
     return name;
 }

@@ -29,6 +29,14 @@ bool adapter_expert_parse(struct adapter_expert *e, const char *module)
     return false;
 }
 
+char *adapter_expert_parameter(const char *module)
+{
+    struct adapter_expert e;
+    if (!adapter_expert_parse(&e, module)) return NULL;
+    return xasprintf("%.*s.%s", (int)e.experts, module,
+                     adapter_stack_names[e.matrix == EXPERT_DOWN]);
+}
+
 static float *floats_of(const struct safetensor *t)
 {
     const size_t n = (size_t)safetensor_count(t);

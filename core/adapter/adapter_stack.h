@@ -28,6 +28,10 @@ struct adapter_expert {
 
 // Returns false if the module is not a matrix of an expert.
 bool adapter_expert_parse(struct adapter_expert *e, const char *module);
+// Returns the name of the parameter that holds the matrix of all experts of the layer, such as
+// "model.layers.3.mlp.experts.gate_up_proj"; NULL: the module is not a matrix of an expert. The
+// caller frees it.
+char *adapter_expert_parameter(const char *module);
 
 struct adapter_stack {
     int64_t experts, rank;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "core/adapter/adapter_entry.h"
+#include "core/adapter/adapter_stack.h"
 #include "core/base/dtype.h"
 #include "core/base/folder.h"
 #include "core/base/items.h"
@@ -133,11 +134,12 @@ static int put_block(const struct model *m, FILE *file, const struct safetensor 
 // it. NULL: it is no weight of an expert.
 static char *stack_name(const char *weight)
 {
-    static const char level[] = ".experts.";
-    const char *at = strstr(weight, level), *part = at ? strchr(at + strlen(level), '.') : NULL;
-    if (!part) return NULL;
-    return xasprintf("%.*s%s", (int)(at + strlen(level) - weight), weight,
-                     !strcmp(part, ".down_proj.weight") ? "down_proj" : "gate_up_proj");
+    static const char last[] = ".weight";
+    if (!text_ends(weight, last)) return NULL;
+    char *module = xstrndup(weight, strlen(weight) - strlen(last));
+    char *name = adapter_expert_parameter(module);
+    free(module);
+    return name;
 }
 
 static bool is_changed(const struct weight *w)

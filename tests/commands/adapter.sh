@@ -381,7 +381,7 @@ session "parameters without tensors" tests/goldens/qwen3-vl-moe <<E
 adapter = $work/named
 adapter 'named' applied: LoRA 12, 1152 parameters
 the adapter has no tensors for 5 of the 7 weights that its adapter_config.json targets; they stay unchanged: model.language_model.layers.0.self_attn.q_proj.weight, model.language_model.layers.0.mlp.experts.gate_up_proj, model.language_model.layers.0.mlp.experts.down_proj, model.language_model.layers.2.mlp.experts.gate_up_proj, model.language_model.layers.2.mlp.experts.down_proj
-adapter_config.json: "target_parameters" has names that no weight of the model has: experts.gate_proj
+adapter_config.json: "target_parameters" names parameters that the model lacks: experts.gate_proj
 E
 
 # A list of added tokens, in place of an object, names no token.
