@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/names.h"
 #include "core/base/text.h"
 #include "core/draw/heatmap.h"
 #include "core/draw/plot.h"
@@ -80,40 +81,24 @@ static char *line_name(const struct results *r, int condition, const char *colum
                : xstrdup(column);
 }
 
-// The keys of a table that is drawn as bars, without repetitions.
-struct bar_names {
-    const char **list; // NULL: the table is drawn as curves
-    size_t count;
-};
-
 static bool is_bars(const struct result_table *t)
 {
     const struct result_kind *k = result_kind(t->name);
     return k && k->bars && !strcmp(k->name, t->name);
 }
 
-static size_t bar_of(const struct bar_names *names, const char *key)
+// Numbers the keys of a table that is drawn as bars; empty for curves.
+static struct names bar_names(const struct result_table *t)
 {
-    size_t i = 0;
-    while (i < names->count && strcmp(names->list[i], key) != 0) i++;
-    return i;
-}
-
-static struct bar_names bar_names(const struct result_table *t)
-{
-    struct bar_names names = { 0 };
-    if (!is_bars(t)) return names;
-    names.list = xcalloc(t->row_count + 1, sizeof *names.list);
-    for (size_t i = 0; i < t->row_count; i++)
-        if (bar_of(&names, t->rows[i].key) == names.count)
-            names.list[names.count++] = t->rows[i].key;
+    struct names names = { 0 };
+    for (size_t i = 0; i < t->row_count && is_bars(t); i++) names_add(&names, t->rows[i].key, NULL);
     return names;
 }
 
 // Returns a column of one condition as a line. `intervals`: the intervals of means over a data set,
 // drawn instead of the deviations over tokens; NULL: none.
 static struct plot_line line_of(const struct result_table *t, const struct result_table *intervals,
-                                const struct bar_names *names, int column, int condition)
+                                const struct names *names, int column, int condition)
 {
     const size_t n = t->row_count;
     const int deviation = intervals ? 0 : deviation_of(t, column);
@@ -124,8 +109,9 @@ static struct plot_line line_of(const struct result_table *t, const struct resul
     for (size_t i = 0; i < n; i++) {
         const struct result_row *row = &t->rows[i];
         const size_t at = l.count;
+        size_t bar;
         if (row->condition != condition) continue;
-        l.x[at] = names->list ? (double)bar_of(names, row->key) : strtod(row->key, NULL);
+        l.x[at] = names_find(names, row->key, &bar) ? (double)bar : strtod(row->key, NULL);
         l.y[at] = row->value[column - 1];
         l.count++;
         if (intervals) {
@@ -156,7 +142,7 @@ static int draw_columns(const char *path, const struct figure_look *look, const 
     char *of = xasprintf("%s%s", t->name, RESULTS_INTERVAL);
     const struct result_table *intervals = results_find(r, of);
     free(of);
-    const struct bar_names names = bar_names(t);
+    struct names names = bar_names(t);
     struct plot_line lines[PLOT_LINES];
     size_t count = 0, columns = 0;
     const int conditions = r->condition_count ? (int)r->condition_count : 1;
@@ -184,12 +170,12 @@ static int draw_columns(const char *path, const struct figure_look *look, const 
     const struct plot_axes axes = { .title = title,
                                     .x = t->columns[0],
                                     .y = y,
-                                    .names = names.list,
+                                    .names = (const char *const *)names.list,
                                     .name_count = names.count,
                                     .log_y = t->log_y };
     const int status = plot_figure(path, look, &axes, lines, count, err);
     for (size_t i = 0; i < count; i++) line_free(&lines[i]);
-    free(names.list);
+    names_release(&names);
     free(y);
     free(title);
     return status;

@@ -135,16 +135,13 @@ static char *scores_now(const struct paper_plan *p, size_t *rows)
     return buf_take(&b);
 }
 
-// Emits a notice of "TEXT: NAME, NAME ..." if there are names.
+// Emits a notice of the text and the names, if there are any.
 static void note_names(const struct costs *c, const char *text, const struct names *names)
 {
     enum { SHOWN = 8 };
     struct buf b = { 0 };
-    for (size_t i = 0; i < names->count && i < SHOWN; i++)
-        buf_printf(&b, "%s%s", i ? ", " : "", names->list[i]);
-    if (names->count)
-        sinks_notice(c->plan->shell->sinks, "%s: %s%s", text, b.data,
-                     names->count > SHOWN ? " ..." : "");
+    names_put(&b, names, SHOWN);
+    if (names->count) sinks_notice(c->plan->shell->sinks, "%s: %s", text, b.data);
     buf_release(&b);
 }
 
