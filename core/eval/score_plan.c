@@ -172,14 +172,14 @@ static int add_entry(struct score_plan *p, const char *folder, const char *file,
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         known |= text_ends(file, endings[i]);
     // A data set may have an official file's name by chance: captions_mine.json.
-    if (set && !whole && known && !set_named(file) && has_samples(path)) set = NULL;
+    const bool may_be_data = !set || !set_named(file);
     int status = 1;
     if (text_shard(file, ".parquet", &shard) && shard.part > 1)
         status = 0; // this shard is read with the first one
+    else if (found && !whole && known && may_be_data && has_samples(path))
+        status = 3;
     else if (found && set && (whole || known) && eval_set_check(path, NULL, &why) == 0)
         status = 2;
-    else if (found && !whole && known && !set && has_samples(path))
-        status = 3;
     if (status > 1) {
         const char *dot = whole ? NULL : strrchr(file, '.');
         char *name = status == 2 && !has_set(p, set->name) ? xstrdup(set->name)
