@@ -239,10 +239,10 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
 }
 
 // Returns the closing quote of a text in single quotes at `p`, the first one before white space or
-// at the end, so that apostrophes may lie inside; NULL: none begins here.
+// at the end, so that apostrophes may lie inside; NULL: it is not closed.
 static const char *single_close(const char *p)
 {
-    const char *close = *p == '\'' ? strchr(p + 1, '\'') : NULL;
+    const char *close = strchr(p + 1, '\'');
     while (close && close[1] && !is_blank(close[1])) close = strchr(close + 1, '\'');
     return close;
 }
@@ -252,9 +252,22 @@ static const char *single_close(const char *p)
 static bool begins_value(const struct words *w, const struct buf *word)
 {
     const char *before = word->length ? word->data : w->count ? w->list[w->count - 1] : "";
-    const size_t end = strcspn(before, "=");
-    return !strncmp(before, "--", 2) && before[2] &&
-           (word->length ? end + 1 == word->length : !before[end]);
+    if (strncmp(before, "--", 2) != 0 || !before[2]) return false;
+    if (!word->length) return !strchr(before, '=');
+    const char *last = before + word->length - 1;
+    return *last == '=' && strchr(before, '=') == last;
+}
+
+// Appends the text up to the closing quote, and moves *p from the opening quote past the closing
+// one.
+static int add_single(struct buf *to, const char **p, const char *close, const struct shell *shell,
+                      struct err *err)
+{
+    ++*p;
+    while (*p < close)
+        if (add_next(to, p, shell, err) < 0) return -1;
+    *p += *p == close; // not if a variable's default has the closing quote
+    return 0;
 }
 
 // Appends an argument without double quotes, which ends at white space (but not at "\ "), and moves
@@ -268,14 +281,9 @@ static int add_plain(struct buf *to, const char **p, const struct words *w,
         ++*p;
     }
     while (**p && !is_blank(**p)) {
-        const char *close = begins_value(w, to) ? single_close(*p) : NULL;
-        if (close) ++*p;
-        while (close && *p < close)
-            if (add_next(to, p, shell, err) < 0) return -1;
-        if (close) {
-            *p += *p == close; // not if a variable's default has the closing quote
-            continue;
-        }
+        const char *close = **p == '\'' && begins_value(w, to) ? single_close(*p) : NULL;
+        if (close && add_single(to, p, close, shell, err) < 0) return -1;
+        if (close) continue;
         if ((*p)[0] == '\\' && (*p)[1] == ' ') ++*p;
         if (add_next(to, p, shell, err) < 0) return -1;
     }
