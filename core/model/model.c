@@ -53,13 +53,18 @@ static int read_ends(struct model *m, struct err *err)
     return 0;
 }
 
-// Finds the ids that end an answer, and those that none may contain. If config.json names a layout,
-// its end token is one of the former: the authors' code (InternVL) ends answers at this token too.
+// Finds the ids that end an answer. If config.json names a layout, its end token is one of them:
+// the authors' code (InternVL) ends answers at this token too.
 static int find_ends(struct model *m, struct err *err)
 {
     if (read_ends(m, err) < 0) return -1;
     const int32_t end = m->conversation ? layout_end(m->layout, m->tokenizer) : -1;
     if (end >= 0 && !model_is_eos(m, end)) ids_add(&m->eos, end);
+    return 0;
+}
+
+static int find_barred(struct model *m, struct err *err)
+{
     return add_ids(&m->barred, "suppress_tokens", "generation_config.json",
                    m->checkpoint->generation, err);
 }
@@ -258,7 +263,8 @@ struct model *model_open(const char *name, const struct backend *backend,
     if (!kind && !partition && checkpoint_fetch(m->checkpoint, 0, progress, err) < 0) goto out;
     m->checkpoint->progress = progress;
     if ((kind && converted_use(m, kind, progress, err) < 0) || bind_weights(m, err) < 0 ||
-        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0)
+        unread_check(m, err) < 0 || load_tokenizer(m, err) < 0 || find_ends(m, err) < 0 ||
+        find_barred(m, err) < 0)
         goto named;
     unread_metadata(m);
     m->checkpoint->progress = NULL;
