@@ -23,36 +23,14 @@
 #include "core/picture/boxes.h"
 #include "core/picture/resize.h"
 #include "core/template/message.h"
-#include "tui/canvas.h"
 #include "tui/drawing.h"
 #include "tui/event_text.h"
 #include "tui/flow.h"
 #include "tui/graphics.h"
 #include "tui/input.h"
-#include "tui/terminfo.h"
+#include "tui/stream.h"
 #include "tui/text.h"
 #include "tui/theme.h"
-#include "tui/wrap.h"
-
-struct stream {
-    FILE *file;
-    bool terminal;
-    bool escapes; // the terminal supports cursor movement
-    bool colours;
-    int palette; // colours for maps: 0, 8, 256
-};
-
-// A text that grows word by word. A terminal would break its lines within words, so a word is
-// printed when it is complete, on the next line if it does not fit; nothing is drawn twice.
-struct growing {
-    const struct stream *to;
-    enum style style;
-    struct buf word; // not printed yet: spaces and the beginning of a word
-    int column;      // of the printed text
-    bool fenced;     // within a code block
-    bool code;       // the line is code, which is not wrapped
-    bool split;      // the word is longer than a line: its beginning is printed, and so is the rest
-};
 
 struct plain {
     struct stream out, err; // standard output and error
@@ -75,39 +53,6 @@ struct plain {
     uint32_t last_id; // id of the last picture
 };
 
-static const char *const escape_of[STYLE_COUNT] = {
-    [STYLE_DIM] = "\033[2m", [STYLE_STRONG] = "\033[1m", [STYLE_ERROR] = "\033[31m"
-};
-
-static bool true_colour(void)
-{
-    const char *kind = getenv("COLORTERM");
-    return kind && (!strcmp(kind, "truecolor") || !strcmp(kind, "24bit"));
-}
-
-static void stream_open(struct stream *s, FILE *file)
-{
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-    s->file = file;
-    s->terminal = isatty(fileno(file));
-    s->escapes = s->terminal && term && *term && strcmp(term, "dumb") != 0;
-    s->colours = s->escapes && !(no_color && *no_color);
-    struct terminfo info = { 0 };
-    if (s->colours) terminfo_read(&info, fileno(file));
-    const int colours = info.colours;
-    terminfo_release(&info);
-    s->palette = colours >= 256 || (s->colours && true_colour()) ? 256 : colours >= 8 ? 8 : 0;
-}
-
-// Writes text in a form safe for this stream; pipes get the bytes unchanged.
-static void put(const struct stream *s, enum style style, const char *text)
-{
-    const bool styled = escape_of[style] && s->colours;
-    if (styled) fputs(escape_of[style], s->file);
-    text_put(s->file, text);
-    if (styled) fputs("\033[0m", s->file);
-}
-
 // True if maps are only described (screen.graphics words). Then no line is overwritten either:
 // screen readers would read it again.
 static bool only_words(const struct plain *p)
@@ -118,79 +63,6 @@ static bool only_words(const struct plain *p)
 static bool overwrites(const struct plain *p)
 {
     return p->note->escapes && !only_words(p);
-}
-
-// Returns whether the line is code: between ``` lines, or indented by four spaces or a tab.
-static bool is_code(const char *line, bool *fenced)
-{
-    const size_t spaces = strspn(line, " ");
-    const bool fence = !strncmp(line + spaces, "```", 3), inside = *fenced;
-    *fenced ^= fence;
-    return fence || inside || spaces >= 4 || line[spaces] == '\t';
-}
-
-static void end_word(struct growing *g)
-{
-    const char *word = g->word.data;
-    if (!g->word.length) return;
-    const int columns = text_terminal_columns(g->to->file), spaces = (int)strspn(word, " ");
-    if (!g->column) {
-        g->code = is_code(word, &g->fenced);
-    } else if (columns && !g->code && !g->split && g->column + text_width(word) > columns) {
-        fputc('\n', g->to->file);
-        word += spaces;
-        g->column = 0;
-    }
-    put(g->to, g->style, word);
-    g->column += text_width(word);
-    if (columns && g->column > columns) // the terminal broke the line
-        g->column = (g->column - 1) % columns + 1;
-    buf_clear(&g->word);
-}
-
-static bool only_spaces(const struct buf *word)
-{
-    return !word->length || !word->data[strspn(word->data, " ")];
-}
-
-static void end_line(struct growing *g, const struct stream *to)
-{
-    if (only_spaces(&g->word))
-        buf_clear(&g->word); // they might break the line a second time
-    else
-        end_word(g);
-    fputc('\n', to->file);
-    g->column = 0;
-    g->split = false;
-}
-
-// Adds text to that which grows on the stream.
-static void grow(struct growing *g, const struct stream *to, enum style style, const char *text)
-{
-    const int columns = text_terminal_columns(to->file);
-    g->to = to;
-    g->style = style;
-    if (!to->terminal) put(to, style, text);
-    while (to->terminal && *text) {
-        int32_t code;
-        int width;
-        const size_t n = character_next(text, strlen(text), &code, &width);
-        if (code == ' ' && !only_spaces(&g->word)) end_word(g);
-        if (code == ' ') g->split = false;
-        if (code == '\n')
-            end_line(g, to);
-        else
-            buf_add(&g->word, text, n);
-        text += n;
-        if (width == 2 && code >= 0x2e80) { // ideographs have no spaces between them
-            end_word(g);
-            g->split = false;
-        } else if (!g->split && !only_spaces(&g->word) && text_width(g->word.data) > columns) {
-            end_word(g);
-            g->split = true;
-        }
-    }
-    if (g->split) end_word(g);
 }
 
 static void wipe_progress(struct plain *p)
@@ -207,55 +79,16 @@ static void begin_lines(struct plain *p, const struct stream *s)
 {
     wipe_progress(p);
     if (p->mid_line && (s == &p->out || (s->terminal && p->out.terminal))) {
-        end_line(&p->growing, &p->out);
+        growing_end_line(&p->growing, &p->out);
         p->mid_line = false;
     }
     fflush(p->out.file);
 }
 
-// Wraps a line that is longer than the terminal's between words.
-static void put_wrapped(const struct stream *s, enum style style, const char *text, int columns)
-{
-    struct wrap w = wrap_begin_marked(text, columns);
-    while (wrap_next(&w)) {
-        size_t length = w.length;
-        while (w.within && length && w.line[length - 1] == ' ') length--; // the space of the break
-        char *line = xasprintf("%*s%.*s", w.indent, "", (int)length, w.line);
-        put(s, style, line);
-        fputc('\n', s->file);
-        free(line);
-    }
-}
-
-// Wraps the lines of a text, except code and commands, which people copy.
-static void put_lines(const struct stream *s, enum style style, const char *text, int columns)
-{
-    bool fenced = false;
-    do {
-        const char *end = strchrnul(text, '\n');
-        char *line = xstrndup(text, (size_t)(end - text));
-        if (is_code(line, &fenced) || *line == '/') {
-            put(s, style, line);
-            fputc('\n', s->file);
-        } else {
-            put_wrapped(s, style, line, columns);
-        }
-        free(line);
-        text = end + (*end != 0);
-    } while (*text);
-}
-
 static void put_line(struct plain *p, struct stream *s, enum style style, const char *text)
 {
-    const int columns = text_terminal_columns(s->file);
-    const size_t length = strlen(text);
     begin_lines(p, s);
-    if (columns && text_width(text) > columns) {
-        put_lines(s, style, text, columns);
-    } else {
-        put(s, style, text);
-        if (!length || text[length - 1] != '\n') fputc('\n', s->file);
-    }
+    stream_put_lines(s, style, text);
     fflush(s->file);
 }
 
@@ -267,7 +100,7 @@ static void show_reasoning(struct plain *p, const char *text)
     p->thought++;
     if (settings_is(p->settings, "screen.reasoning", "show")) {
         wipe_progress(p);
-        grow(&p->growing, p->note, STYLE_DIM, text);
+        growing_add(&p->growing, p->note, STYLE_DIM, text);
         p->reasoning = text[strlen(text) - 1] != '\n';
     } else if (p->interactive && overwrites(p)) {
         fprintf(p->note->file, "\r\033[Kreasoning: %lld tokens", (long long)p->thought);
@@ -278,7 +111,7 @@ static void show_reasoning(struct plain *p, const char *text)
 
 static void end_reasoning(struct plain *p)
 {
-    if (p->reasoning) end_line(&p->growing, p->note);
+    if (p->reasoning) growing_end_line(&p->growing, p->note);
     p->reasoning = false;
     p->thought = 0;
 }
@@ -289,7 +122,7 @@ static void end_growing(struct plain *p)
     wipe_progress(p);
     end_reasoning(p);
     if (p->mid_line && p->out.terminal) {
-        end_line(&p->growing, &p->out);
+        growing_end_line(&p->growing, &p->out);
         p->mid_line = false;
         fflush(p->out.file);
     }
@@ -310,7 +143,7 @@ static void show_token(struct plain *p, const struct event *e)
     p->begun = true;
     wipe_progress(p);
     end_reasoning(p);
-    grow(&p->growing, &p->out, STYLE_TEXT, text);
+    growing_add(&p->growing, &p->out, STYLE_TEXT, text);
     p->mid_line = text[strlen(text) - 1] != '\n';
     fflush(p->out.file);
 }
@@ -328,7 +161,7 @@ static void show_answer(struct plain *p, const struct event *e)
     } else {
         wipe_progress(p);
         end_reasoning(p);
-        if (p->mid_line || !p->begun) end_line(&p->growing, &p->out);
+        if (p->mid_line || !p->begun) growing_end_line(&p->growing, &p->out);
         p->mid_line = false;
         fflush(p->out.file);
     }
@@ -597,7 +430,7 @@ static void put_drawing(struct plain *p, const struct event_heatmap *h)
         put_scale(p, h, &b);
     } else if (coloured && p->out.palette == 256) {
         put_blocks(&b, h, settings_text(p->settings, "screen.map"),
-                   text_terminal_columns(p->out.file), true_colour() || said->true_colour);
+                   text_terminal_columns(p->out.file), stream_true_colour() || said->true_colour);
         begin_lines(p, &p->out);
         fputs(b.data ? b.data : "", p->out.file); // vlmsh's own escapes, no untrusted text
         buf_clear(&b);
@@ -738,7 +571,7 @@ static void show_progress(struct plain *p, const struct event *e)
     if (width) b.data[text_fit(b.data, width - 1)] = '\0';
     begin_lines(p, p->note);
     fputs("\r\033[K", p->note->file);
-    put(p->note, STYLE_DIM, b.data);
+    stream_put(p->note, STYLE_DIM, b.data);
     fflush(p->note->file);
     p->progress = true;
     buf_release(&b);

@@ -1,4 +1,4 @@
-// tests/tui/plain.c -- tui/plain.c: where lines end on a terminal of 20 columns.
+// tests/tui/plain.c -- tui/plain.c, tui/stream.c: where lines end on a terminal of 20 columns.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
