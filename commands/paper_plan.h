@@ -31,9 +31,9 @@ struct paper_plan {
 // Returns true if a path is in the plan's OUT.
 bool paper_plan_contains(const struct paper_plan *p, const char *path);
 
-// Forecasts the time, memory and disk space of the plan's commands (table `paper.forecast`). Loads
-// their models and applies their settings, which checks them, except those that need results of the
-// plan. The last model and settings remain in the shell.
+// Forecasts the time, memory and disk space of the plan's commands (table `paper.forecast`). Checks
+// their models and settings by loading and applying them, unless they need results of the plan. The
+// last model and settings remain in the shell.
 int paper_forecast(struct paper_plan *p, struct err *err);
 
 #endif

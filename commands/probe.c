@@ -312,8 +312,7 @@ static const struct option_row rows[] = {
     { "--layer", "K|all", "layer to measure, counted from 0, or all layers", .take = take_layer },
     { "--head", "H|mean|each",
       "attention head, counted from 0; mean (default) averages all heads; each, in /attention "
-      "only, "
-      "shows every head, with its map",
+      "only, shows every head, with its map",
       .take = take_head },
     { "--token", "answer|each|last|N|row:N",
       "query token: answer (mean over the answer's tokens), each (one map per token of the "

@@ -69,10 +69,9 @@ static const struct option_row options[] = {
       .at = offsetof(struct scenes_options, most), 1, SCENES_OBJECTS_MAX },
     { "--kind", "KIND",
       "captions (descriptions), questions, yesno (does the picture have an object?), lessons (a "
-      "conversation of up to 14 questions on all topics; in 1 of 5, one of "
-      "them asks for a description or list), finds (the places of named objects), listed (a list "
-      "of all "
-      "places, then questions) or all (default); may be repeated",
+      "conversation of up to 14 questions on all topics; in 1 of 5, one of them asks for a "
+      "description or list), finds (the places of named objects), listed (a list of all places, "
+      "then questions) or all (default); may be repeated",
       .take = take_kind },
     { "--cause", "CAUSE",
       "writes only planted.json (and the files of --kind): yes/no questions about objects; their "

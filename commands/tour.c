@@ -130,7 +130,6 @@ const struct command command_tour = {
     .details =
         "The full screen writes each step into the input line: Enter runs it, Esc ends the tour.\n"
         "Without the full screen, lists the steps. Training writes to a temporary folder. "
-        "Text-only "
-        "models have a shorter tour.",
+        "Text-only models have a shorter tour.",
     .run = run,
 };

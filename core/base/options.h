@@ -49,8 +49,8 @@ struct option_row {
 };
 
 // Reads the words; returns the number of words read, or -1. The value of an option is the next
-// word, or follows `=` (--db=FILE) or a short name (-cLINE); quotes are part of it: the shell, or
-// commands/parse.h, has removed those that are not. `--` ends the options. If an option is
+// word, or follows `=` (--db=FILE) or a short name (-cLINE). Its quotes are literal: the shell or
+// commands/parse.h has removed those that enclose it. `--` ends the options. If an option is
 // repeated, the last one wins.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);

@@ -23,9 +23,8 @@ const struct setting eval_settings[] = {
               "choices of one question, in one pass. auto is 8 for f32 products, where batches "
               "change no score, and 1 for bf16 products, which a batch would round differently. "
               "The size is always 1 with methods, on GPUs, with layers in several processes, and "
-              "for models "
-              "with latent attention (Kimi-VL, DeepSeek), recurrent layers (Qwen3.5) or Gemma 4's "
-              "attention; with eval.first, questions run one by one." },
+              "for models with latent attention (Kimi-VL, DeepSeek), recurrent layers (Qwen3.5) or "
+              "Gemma 4's attention; with eval.first, questions run one by one." },
     { 0 },
 };
 

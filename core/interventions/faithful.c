@@ -329,13 +329,14 @@ static int faithful_passes(void *state, struct passing *p, struct err *err)
 // --- results -------------------------------------------------------------------------------------
 
 static const char *const control_names[] = { "a random map", "the object itself" };
+static const char corrected[] = "corrected "; // begins the name of a corrected map
 
 static char *name_of(int map)
 {
     if (map >= RANDOM) return xstrdup(control_names[map - RANDOM]);
     return map < ATTRIBUTION_COUNT
                ? xstrdup(attribution_kinds[map].name)
-               : xasprintf("corrected %s", attribution_kinds[map - ATTRIBUTION_COUNT].name);
+               : xasprintf("%s%s", corrected, attribution_kinds[map - ATTRIBUTION_COUNT].name);
 }
 
 // Adds a table of deletion or insertion curves, with a column for each map.
@@ -457,7 +458,6 @@ static void verdict_finish(void *data, struct results *r)
 // True if the map is rejected, or is the corrected map of a kind whose own map is.
 static bool is_rejected(const struct result_table *t, const struct result_row *map)
 {
-    static const char corrected[] = "corrected ";
     const bool derived = !strncmp(map->key, corrected, strlen(corrected));
     const char *kind = map->key + (derived ? strlen(corrected) : 0);
     for (size_t i = 0; i < t->row_count; i++) {
@@ -468,7 +468,7 @@ static bool is_rejected(const struct result_table *t, const struct result_row *m
     return false;
 }
 
-// Names the best maps by three scores, among those that are neither rejected nor controls.
+// Names the best map by each of three scores. Controls and rejected maps do not compete.
 static void say_best(const struct result_table *t, int condition, struct buf *b)
 {
     static const struct {

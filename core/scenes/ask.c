@@ -119,7 +119,7 @@ static bool ask_side(struct turns *t, const struct scene *s, int i, struct dice 
     return true;
 }
 
-// Asks what is directly beside, above or below an object, if an adjacent cell of the grid has one.
+// Asks which object is directly beside, above or below another one, if there is one.
 static bool ask_next(struct turns *t, const struct scene *s, int i, struct dice *d)
 {
     struct query q;
