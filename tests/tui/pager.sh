@@ -96,7 +96,7 @@ done
 line '/help nosuchthing'
 wait_for "no help on 'nosuchthing'"
 line /keys
-wait_for ' /keys '
+wait_for ' /keys ─'
 keys /
 tmux send-keys -l 'next colour map'
 keys Enter

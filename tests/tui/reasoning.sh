@@ -43,7 +43,7 @@ wait_for '^[│ ]*a green diamond'
 line '/set screen.reasoning fold'
 wait_for 'screen.reasoning = fold'
 line '/session rename thought'
-wait_for 'thought'
+wait_for "renamed to 'thought'"
 line '/quit'
 wait_for 'shell>'
 line clear

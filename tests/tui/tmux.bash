@@ -15,9 +15,11 @@ pictures=tests/goldens/pictures
 
 fail() { echo "failed: $1"; tmux capture-pane -p; exit 1; }
 keys() { tmux send-keys "$@"; }
-line() { tmux send-keys -l "$1"; tmux send-keys Enter; }
+line() { typed="> $1 "; tmux send-keys -l "$1"; tmux send-keys Enter; }
 shown() { tmux capture-pane -p | grep -q -e "$1"; }
 wait_for() { # PATTERN [what]
+    # The typed line is shown before its result, so a pattern that matches both waits for nothing.
+    if grep -q -e "$1" <<<"${typed:-}"; then fail "'$1' matches the typed line too"; fi
     for _ in $(seq 900); do shown "$1" && return; sleep 0.1; done
     fail "${2:-nothing shows '$1'}"
 }

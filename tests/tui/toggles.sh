@@ -51,7 +51,7 @@ step() { # MAP LEGEND COMMAND...
 keys Escape
 wait_gone 'o: view'
 line "/save $work/state.vlmsh"
-wait_for 'state.vlmsh'
+wait_for ' written to'
 keys F3
 wait_for 'o: view'
 step stream.norms 'stream.norms layer 4' /stream --layer 4
