@@ -48,7 +48,7 @@ void arena_reset(struct arena *a, struct arena_mark mark);
 // the next chunk then holds everything. Does nothing on a device with several GPUs.
 void arena_settle(struct arena *a);
 // Makes the first chunk of an empty arena hold at least `bytes`. Unused parts cost only address
-// space on the CPU, but real memory on a GPU.
+// space on the CPU, but real memory on a GPU. Does nothing on a device with several GPUs.
 void arena_expect(struct arena *a, size_t bytes);
 // Returns all memory to the device; the arena is empty and usable.
 void arena_release(struct arena *a);

@@ -2,7 +2,7 @@
 // return at once.
 //
 // Ops count approximately how much scratch memory they would need. On the CPU a matrix product
-// packs one operand, and attention backward holds a few copies of a head's keys and values; a GPU
+// packs its operands, and attention backward holds a few copies of a head's keys and values; a GPU
 // first rounds the operands of both operations (kernels/matmul.cu, kernels/attention_mma*.cu).
 #include "core/graph/dry.h"
 
@@ -118,7 +118,7 @@ static int need(int64_t numbers)
 
 // Counts the scratch memory of a GPU's matrix product. With MATMUL_BF16, both operands are rounded
 // to 16 bits: only a part of b if b is block-quantised, and not b if it has `dtype` already. With
-// MATMUL_F32, a part of b is widened to f32.
+// MATMUL_F32, a part of b is widened to f32, unless b is f32.
 static int need_on_gpu(const struct tensor *a, const struct tensor *b, enum dtype dtype,
                        enum matmul_mode mode)
 {

@@ -5,8 +5,9 @@
 //   ... forward pass, backward pass and optimizer, as on any device ...
 //   step.peak, tape.peak                     // bytes that the pass would need
 //
-// Its memory is address space that is never touched, so the device can count the passes of models
-// far larger than this machine's memory. Only small uploads are copied; downloads return zeros.
+// Most of its memory is address space that is never touched, so the device can count the passes of
+// models far larger than this machine's memory. Only small uploads are copied; downloads return
+// zeros.
 #ifndef CORE_GRAPH_DRY_H
 #define CORE_GRAPH_DRY_H
 

@@ -24,8 +24,7 @@ enum {
     MAY_ROWS = 8  // rows that remain
 };
 
-// HAS_*: arguments that a site has besides x and `picture` or `layer`; without the flag they are
-// NULL.
+// HAS_*: arguments that a site has besides x and `picture` or `layer`.
 enum {
     HAS_NONE = 0,
     HAS_ROWS = 1, // rows of a sequence: site_sequence, site_row, site_visual
@@ -88,13 +87,13 @@ struct hidden_keys {
     const bool *heads; // [H] query heads that do not see `keys`; NULL: all
 };
 
-// Rows from..N-1 of a pass attend to selected keys only; rows before `from` attend to every earlier
-// key.
+// Rows from..N-1 of a pass attend to selected keys only; rows before `from` attend to every key
+// that the layer's mask allows.
 struct seen_keys {
     struct hidden_keys hidden;
     int64_t from;
     // [N - from][count[i]] indices into k and v, ascending; rows may share a list, of which each
-    // sees the first count[i]. NULL: all rows see every earlier key
+    // sees the first count[i]. NULL: all rows see every key that the mask allows
     const int32_t *const *keys;
     const int64_t *count; // [N - from]
 };

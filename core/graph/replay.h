@@ -25,6 +25,7 @@ struct replay {
 // True if the last step had the same key and can be recorded. Discards a recording with a different
 // key.
 bool replay_again(struct replay *r, const struct backend *b, uint64_t key);
+// Frees the recording and its memory.
 void replay_forget(struct replay *r);
 
 #endif

@@ -13,15 +13,15 @@
 // Ops without such an input record nothing. Every backward function adds to the gradients of the
 // inputs. A weight's gradient stays until its owner clears it (passes accumulate). A result's
 // gradient comes from the tape's pool at the first addition. After the op that made the result has
-// used this gradient, its buffer returns to the pool; but if the op is a sum, which passes
-// gradients on unchanged, the buffer becomes the gradient of the op's input.
+// used this gradient, its buffer returns to the pool; but a sum, which passes gradients on
+// unchanged, may give the buffer to its input instead.
 //
-// With the tape on, graph_scratch_end frees nothing, and no op overwrites an input. To save less,
-// blocks of the pass run through graph_block (core/graph/graph.h): with `recompute` only a block's
-// input is saved, and the backward pass recomputes the block. `keep` limits recomputation: the
-// first blocks are saved whole until the step arena holds that many bytes. With `offloads.on` the
-// inputs are offloaded to the host (core/graph/offload.h). The gradients are bit-identical in every
-// case.
+// With the tape on, graph_scratch_end frees nothing, and ops overwrite an input only where ops.h
+// says so (op_scatter_rows). To save less, blocks of the pass run through graph_block
+// (core/graph/graph.h): with `recompute` only a block's input is saved, and the backward pass
+// recomputes the block. `keep` limits recomputation: the first blocks are saved whole until the
+// step arena holds that many bytes. With `offloads.on` the inputs are offloaded to the host
+// (core/graph/offload.h). The gradients are bit-identical in every case.
 #ifndef CORE_GRAPH_TAPE_H
 #define CORE_GRAPH_TAPE_H
 
@@ -70,7 +70,7 @@ struct norm_gradients {
     int lane;     // the tape's
 };
 
-// Told about each norm of a backward pass; lanes call it concurrently.
+// Told about each norm of a backward pass whose input has a gradient; lanes call it concurrently.
 struct norm_watch {
     void (*seen)(struct norm_watch *w, struct graph *g, const struct norm_gradients *n);
 };
@@ -95,7 +95,7 @@ struct tape {
     struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;
     uint64_t bytes, peak; // of the pool's buffers
-    size_t held;          // peak of the step arena when the backward pass began
+    size_t held;          // most bytes in the step arena when a backward pass began
 };
 
 // Frees the tape's steps and buffers, and resets all members but backend, recompute, keep and
@@ -114,7 +114,8 @@ int grad_lanes(const struct backend *b, struct grad *d, int count);
 // Adds a lane's sum (from 1) to the gradient and clears the sum. -1 if the backend's op fails.
 int grad_gather(const struct backend *b, struct grad *d, int lane);
 
-// Runs the backward pass; the tape is empty afterwards, even on failure. 0 or -1 (g->err).
+// Runs the backward pass; the tape is empty afterwards, even on failure. 0, or -1 if g has failed
+// or was cancelled.
 int tape_backward(struct graph *g);
 
 // Makes the backward pass start at t too: adds w, of t's size, to t's gradient. Does nothing

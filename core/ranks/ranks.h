@@ -5,9 +5,9 @@
 //   ranks_share(r, &stop, sizeof stop, 0);           // every rank has rank 0's bytes
 //   ranks_close(r);                                  // waits for all
 //
-// NULL means a job of one process, with nothing to sum or share. All ranks must call the same
-// functions in the same order with the same sizes, whatever their data; otherwise one would wait
-// forever. A rank that fails ends all of them (ranks_abort).
+// NULL means a job of one process, with nothing to sum or share. All ranks must call the same sums
+// and broadcasts in the same order with the same sizes, whatever their data; otherwise one would
+// wait forever. A rank that fails ends all of them (ranks_abort).
 //
 // ranks_open loads Open MPI's library at run time. It needs no headers: ranks.c declares the part
 // of the binary interface that it uses, which is the same in versions 2 to 5 (libmpi.so.40). Before
@@ -61,7 +61,7 @@ _Noreturn void ranks_abort(const struct ranks *r, int status);
 
 int ranks_number(const struct ranks *r);               // 0 for NULL
 int ranks_count(const struct ranks *r);                // 1 for NULL
-void ranks_add_done(struct ranks *r, int64_t samples); // adds to r->done
+void ranks_add_done(struct ranks *r, int64_t samples); // adds to whole->done
 // Assigns items to `ranks` ranks, the most expensive first, each to the rank with the least total
 // cost so far: owner[count]. Equal inputs give equal assignments, so every rank gets the same one.
 // Returns the rank with the highest total.

@@ -1,4 +1,4 @@
-// core/ranks/ranks_nccl.c -- sums and messages between the GPUs of ranks, through NCCL's library.
+// core/ranks/ranks_nccl.c -- sums and broadcasts between the GPUs of ranks, through NCCL's library.
 #include <dlfcn.h>
 #include <stdlib.h>
 

@@ -210,7 +210,7 @@ static struct tensor *receive_stage(const struct decoder_part *part, struct grap
         h = graph_new2(g, DTYPE_F32, plan.n, hidden);
     }
 
-    // Receives the hidden state; a device gets it through host memory.
+    // Receives the hidden state; a device with memory of its own gets it through host memory.
     w = header_of(g, s, ABOUT_PASS, digest(q));
     receive_header(s, from, tag, &w);
     const size_t size = h ? tensor_bytes(h) : 0;

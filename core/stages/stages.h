@@ -31,8 +31,8 @@ struct stages {
 
 // Returns the stages of a decoder; NULL if this process has all layers.
 const struct stages *stages_of(const struct decoder *d);
-// Makes model_open load this rank's layers; loading fails if there are more ranks than layers,
-// or if layers have per-layer inputs or share keys and values.
+// Makes model_open load this rank's layers; loading fails if there are more ranks than layers or,
+// with several ranks, if layers have per-layer inputs or share keys and values.
 struct model_partition stages_partition(struct ranks *ranks);
 // Distributes layers of these sizes over `count` stages, at least one each, to minimise the largest
 // stage. The first stage holds `first` bytes more, the last one `last`. Stage k gets layers from[k]
