@@ -1,7 +1,7 @@
 // core/ops/attention.c -- grouped-query attention of q[N,H,d] over k[P,Hkv,d] and v[P,Hkv,dv].
 #include "core/ops/check.h"
 
-// Checks first or end: i32 [N], or NULL.
+// Checks `first` or `end`, the range of keys: i32 [N], or NULL.
 static bool want_range(struct graph *g, const char *what, const struct tensor *t, int64_t rows)
 {
     char text[96];

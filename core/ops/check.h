@@ -1,5 +1,5 @@
-// core/ops/check.h -- checks shared by the ops of this folder. Each records the first failure in
-// the graph, with the name of the op.
+// core/ops/check.h -- checks shared by the ops of this folder. A failed check is recorded in the
+// graph, with the name of the op.
 #ifndef CORE_OPS_CHECK_H
 #define CORE_OPS_CHECK_H
 
@@ -12,7 +12,7 @@ int64_t op_columns(const struct tensor *t);
 bool op_is_weight(const struct tensor *t);
 // Checks that t holds f32 activations and has at least one dimension.
 bool op_want_f32(struct graph *g, const char *op, const char *what, const struct tensor *t);
-// Checks that t is an f32 vector of n elements.
+// Checks that t has n elements of f32.
 bool op_want_vector(struct graph *g, const char *op, const char *what, const struct tensor *t,
                     int64_t n);
 // Checks that a and b have the same dtype and shape.

@@ -1,7 +1,7 @@
 // core/ops/norm.c -- RMSNorm and LayerNorm over the last dimension.
 #include "core/ops/check.h"
 
-// Computes the norm's gradients once more, without those of other paths to x, for the tape's watch.
+// Computes dx once more, without the gradients of other paths to x, for the tape's `norms`.
 static int watch(struct graph *g, const struct tape_step *s, const struct tensor *dy, bool centred)
 {
     struct tensor *x = s->in[0], *gain = s->in[1];

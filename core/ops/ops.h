@@ -1,6 +1,6 @@
-// core/ops/ops.h -- the ops of a forward pass; each is in core/ops/NAME.c.
+// core/ops/ops.h -- the ops of a forward pass.
 //
-// All ops take the graph first, check shapes and dtypes, and return the result, in the step arena
+// An op takes the graph first, checks shapes and dtypes, and returns the result, in the step arena
 // or in place of an input; NULL in, NULL out (core/graph/graph.h). kernels/ops.h defines the
 // arithmetic.
 //
