@@ -116,7 +116,8 @@ static int read_numbers(const char *text, int numbers[CUDA_GPUS_MOST], struct er
     return count;
 }
 
-// Opens the GPUs of a list. If they are not available, returns the CPU, and *err says why.
+// Opens the GPUs of a list; NULL if it is no list. If they are not available, returns the CPU, and
+// *err says why.
 static const struct backend *open_cuda(const char *list, struct err *err)
 {
     int numbers[CUDA_GPUS_MOST];

@@ -1,8 +1,8 @@
 // core/engine/device.h -- the devices that --device selects.
 //
-// The CPU is built in. GPUs are in a separate library, libvlmsh_cuda.so (`make cuda`), which is
-// searched for in this order: $VLMSH_CUDA; beside the program; build/cuda beside the program;
-// ../lib/vlmsh from the program's folder.
+// The CPU is built in. GPUs are in a separate library, libvlmsh_cuda.so (`make cuda`): the file
+// that $VLMSH_CUDA names or, without it, the first found beside the program, in build/cuda beside
+// the program, or in ../lib/vlmsh from the program's folder.
 #ifndef CORE_ENGINE_DEVICE_H
 #define CORE_ENGINE_DEVICE_H
 
@@ -22,11 +22,11 @@ const char *device_text(const struct backend *b); // "AVX-512, 8 threads"
 bool device_has_memory(const struct backend *b);  // separate from the host's
 void device_set_threads(int count);               // CPU threads; 0: one per core
 
-// Returns the CPU device with that instruction set; NULL if this CPU lacks it, with a message that
-// lists the available ones.
+// Returns the CPU device with that instruction set; NULL if the name is unknown or this CPU lacks
+// the set, with a message that lists the available ones.
 const struct backend *device_find_isa(const char *isa, struct err *err);
-// Checks the environment variable VLMSH_ISA: -1 if it names an instruction set that this CPU lacks;
-// an empty value is ignored.
+// Checks the environment variable VLMSH_ISA: -1 if device_find_isa refuses it; an empty value is
+// ignored.
 int device_check_isa(struct err *err);
 
 // Returns the stream of the current GPU (struct cuda_library). A GPU must be open.

@@ -58,7 +58,8 @@ int engine_load(struct engine *e, const char *name, struct err *err); // emits p
 int engine_load_as_set(struct engine *e, const char *name, struct err *err);
 // Returns "NAME::ignore-weights", the name that loads this model even if it has unknown weights.
 char *engine_ignoring(const char *name);
-// Replaces the current model with one that was loaded elsewhere; emits no event.
+// Replaces the current model with one that was loaded elsewhere, which the engine then owns; does
+// not emit EVENT_MODEL.
 void engine_adopt(struct engine *e, struct model *model);
 void engine_unload(struct engine *e); // gives a notice if messages lose their token ids
 // Completes the hashing of the model's files, which begins in the background after loading; emits
@@ -73,7 +74,7 @@ const struct model *engine_model(const struct engine *e);     // NULL when none 
 struct checkpoint *engine_checkpoint(const struct engine *e); // the model's, or NULL
 const char *engine_model_name(const struct engine *e);        // of the loaded model, or NULL
 const char *engine_family_name(const struct engine *e);       // of the loaded model, or NULL
-bool engine_has_vision(const struct engine *e); // true if the model has a vision encoder
+bool engine_has_vision(const struct engine *e);               // true if the model reads pictures
 // Describes the loaded model.
 void engine_info(const struct engine *e, struct event_info *info);
 // Emits the description, the parameters by part, and the memory in use; `unknown`: the reason shown
@@ -119,8 +120,9 @@ struct settings *engine_propose_elsewhere(struct engine *e, const struct change 
 // that many tokens. Invalid changes give a notice.
 void engine_post(struct engine *e, const struct change *list, size_t count, int64_t tokens);
 void engine_apply_posted(struct engine *e);
-// Sets a function that is called before each token of an answer, in the answer's thread. The
-// function may change only settings and adapters; the changes already apply to that token.
+// Sets a function that is called before each token of an answer, in the answer's thread, unless the
+// answer writes a dump. The function may change only settings and adapters; the changes already
+// apply to that token.
 void engine_between(struct engine *e, void (*call)(void *self), void *self);
 
 // For comparisons: applies the adapter of the settings `s`, from engine_propose, to the model, and

@@ -1,4 +1,4 @@
-// core/engine/engine_info.c -- describes the engine's model and its memory use.
+// core/engine/engine_info.c -- describes the engine's model, its memory use and its chat template.
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>

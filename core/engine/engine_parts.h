@@ -25,8 +25,8 @@ struct engine {
     struct dump *dump;     // requested for the next answer, or NULL
     bool watch;            // emits maps while answering
     double watch_pause;    // minimum seconds between maps
-    struct live *live;     // of the running answer
-    struct shares *shares; // of the running answer; NULL: not measured
+    struct live *live;     // of the running or last answer
+    struct shares *shares; // of the running or last answer; NULL: not measured
     struct changes posted;
     void (*between)(void *self); // called before each token of an answer; NULL: nothing
     void *between_self;
@@ -54,7 +54,7 @@ void engine_emit(struct engine *e, const struct event *event);
 struct method_env engine_env(const struct engine *e, const struct settings *s);
 
 // engine_settings.c, after loading a model: applies the adapter of the settings, and resets
-// settings of methods that do not fit the model, with a notice.
+// settings that are impossible with the model, with a notice.
 void engine_recheck_settings(struct engine *e);
 
 #endif

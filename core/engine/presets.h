@@ -51,9 +51,9 @@ int preset_add_word(struct preset_values *v, const char *word, struct err *err);
 void preset_add(struct preset_values *v, const char *key, const char *value);
 void preset_off(struct preset_values *v); // adds the switch of every method, set to off
 // For each method that the values switch on, adds the adapter or calibration in the model's folder
-// (method.fit), unless the values or `s` name another file. If `s` names the file in the model's
-// folder, but the values are for training, or are a whole recipe (`recipe`) that does not need the
-// file, resets the setting.
+// (method.fit), unless the values are for training, or they or `s` name another file. If `s` names
+// the file in the model's folder, but the values are for training, or are a whole recipe (`recipe`)
+// that does not need the file, resets the setting.
 void preset_fit(struct preset_values *v, const struct model *m, const struct settings *s,
                 bool recipe);
 bool preset_says(const struct preset_values *v, const char *key); // true if the values set this key

@@ -1,9 +1,9 @@
 // core/engine/proposal.h -- proposed changes to settings, checked as a whole before they apply.
 //
-// The only way to change settings: /set, /reset, presets, /compare, sessions, measurements and
-// sweeps all use it. The order of the changes does not matter. Impossible values are refused. The
-// engine resets settings that conflict with the new values (a method without the adapter that it
-// needs, settings made for another model): a single setting, or a whole method.
+// The only way to change settings on a request: /set, /reset, presets, /compare, sessions,
+// measurements and sweeps all use it. The order of the changes does not matter. Impossible values
+// are refused. The engine resets settings that conflict with the new values (a method without the
+// adapter that it needs, settings made for another model): a single setting, or a whole method.
 //
 //   struct proposal p = { .from = settings, .env = { .model = m, .adapters = &kept } };
 //   if (proposal_check(&p, list, count, &err) < 0) ...   // nothing has changed
