@@ -131,8 +131,8 @@ void decoder_reorder_heads(const struct decoder_config *c, const char *weight, b
 
 // --- pieces --------------------------------------------------------------------------------------
 
-// Rows of a pass that run in one call: a piece ends at the end of a block or sample, or where the
-// cache keeps a state.
+// Rows of a pass that run in one call: a piece ends at the end of a block or sample, where the
+// cache keeps a state, and before and after a hidden row.
 struct piece {
     int64_t first, end;
     int slot;    // where the cache keeps the state after the piece; -1: nowhere

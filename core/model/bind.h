@@ -21,7 +21,8 @@ struct binder {
     const struct checkpoint *checkpoint;
     const char *prefix; // prepended to every name
     struct arena *arena;
-    struct weights *weights; // receives bound weights, except constants; their `part` is set later
+    struct weights *weights; // receives bound weights, except constants and numbers; their `part`
+                             // is set later
     struct err *err;
     bool failed;
     // Checks the matrices' shapes but loads no data, because another process holds the matrices.

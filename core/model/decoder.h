@@ -350,11 +350,11 @@ enum logits_rows { LOGITS_NONE, LOGITS_LAST, LOGITS_ALL, LOGITS_HIDDEN };
 // tape requires kv NULL, because gradients do not flow into a cache; s must then last until the
 // backward pass has run.
 //
-// A method at SITE_LAYER_OUT may replace x with other rows of s and list these rows in args->rows
-// (ascending; copied). Only those rows continue, at their positions. Later layers discard their
-// cached rows and then hold only the new ones; if the pass fails, none. The n of the results [n,V]
-// and [n,D] is the number of rows that leave the last layer. If some layer's cache lacks past rows,
-// a pass with `prefill` must replace rows in this way.
+// A method at SITE_INPUT or SITE_LAYER_OUT may replace x with other rows of s and list these rows
+// in args->rows (ascending; copied). Only those rows continue, at their positions. Later layers
+// discard their cached rows and then hold only the new ones; if the pass fails, none. The n of the
+// results [n,V] and [n,D] is the number of rows that leave the last layer. If some layer's cache
+// lacks past rows, a pass with `prefill` must replace rows in this way.
 //
 // With layers in several processes (d->part), each process calls this function with the same rows.
 // Only the first process's h is read; the others pass memory of the same size. All processes get

@@ -8,7 +8,7 @@
 // step with a key (step_key) runs op by op, which also grows the device's scratch; the second is
 // recorded.
 //
-// Listeners need the host between the ops, so passes with listeners are not recorded.
+// Listeners within the pass need the host between the ops, so passes with them are not recorded.
 #include <stdlib.h>
 #include <string.h>
 

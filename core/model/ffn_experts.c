@@ -197,7 +197,8 @@ static bool experts_weight(const struct decoder_config *c, int layer, int i, str
 
 // --- the choice ----------------------------------------------------------------------------------
 
-// The candidates of one row: scores s + bias, and which experts are excluded or already chosen.
+// The candidates of one row: scores (s + bias, or the logits of a softmax), and which experts are
+// excluded or already chosen.
 struct choice {
     const struct experts_config *x;
     float *score; // [E]

@@ -5,8 +5,8 @@
 
 #include "core/model/decoder.h"
 
-// Callers fill the structs of kernels/fused.h, except `mode`, and results that these functions
-// allocate; `w` lists the `count` weights that a struct uses.
+// Callers fill the structs of kernels/fused.h, except results that these functions allocate and,
+// but for fused_latent, `mode`; `w` lists the `count` weights that a struct uses.
 
 // Returns the fused_linear that uses all rows of a weight.
 struct fused_linear fused_whole(const struct linear *w);

@@ -10,7 +10,7 @@
 // linear_rows_attention packs the output of an encoder's attention in the same way; call it only if
 // linear_rows_attends returns true.
 //
-// After a failure these functions return NULL, or a struct without data.
+// After a failure (graph_ok is false) the content of results is undefined, and tensors may be NULL.
 #ifndef CORE_MODEL_LINEAR_ROWS_H
 #define CORE_MODEL_LINEAR_ROWS_H
 
@@ -21,8 +21,8 @@ struct linear_rows {
     struct packed_rows packed; // data NULL: `plain` is used
 };
 
-// Computes norm(x[N,K]) for the layers `read_by`, a NULL-terminated list; returns x itself if the
-// norm has no gain.
+// Computes norm(x[N,K]) for the layers `read_by`, a NULL-terminated list. A norm without a gain
+// leaves x unchanged.
 struct linear_rows linear_rows_norm(struct graph *g, struct tensor *x, const struct norm *norm,
                                     double eps, const struct linear *const *read_by);
 // Computes W x + bias, [N,M]: in `dtype`, f32 or bf16, if x is packed; otherwise in f32.

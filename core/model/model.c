@@ -317,7 +317,7 @@ struct picture_config model_picture_config(const struct model *m, struct picture
 {
     struct picture_config c = m->picture;
     if (shape.budget) c.budget = shape.budget;
-    // A limit changes no other size, and those of slices elsewhere (picture_kind.tokens).
+    // Other pictures have no such limit; picture_kind.tokens applies that of slices.
     if (!any_size(m) || c.fit == FIT_SLICES) return c;
     return preprocess_limited(&c, shape.width, shape.height, shape.most_tokens);
 }

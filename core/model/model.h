@@ -38,7 +38,7 @@ struct model {
                                  // tokenizer, or usual_layout
     struct thinking_list thinking; // marks around the reasoning in answers
     struct decoder decoder;
-    struct vision vision; // config.layers 0: text only
+    struct vision vision; // config.kind NULL: text only
     struct projector projector;
     struct picture_config picture;
     struct tile_grids grids; // for pictures that are cut into tiles by their resolution
@@ -79,7 +79,7 @@ void model_free(struct model *m);
 // Completes a model whose m->checkpoint is open: family, configs, weights; not the tokenizer.
 int model_bind(struct model *m, struct err *err);
 
-bool model_has_vision(const struct model *m);         // has a vision encoder
+bool model_has_vision(const struct model *m);         // reads pictures
 bool model_quantised(const struct model *m);          // has block-quantised weights
 bool model_is_eos(const struct model *m, int32_t id); // true if the token ends an answer
 // Lowers the logits [V] of barred tokens so far that no sampling setting picks one.
@@ -125,7 +125,7 @@ const char *model_arithmetic(const struct model *m, const struct backend *b,
                              const struct settings *s);
 
 // Returns the precision that a recorded value of compute.matmul stood for; `arithmetic` is the
-// precision of auto at that time (EVENT_MODEL's key).
+// precision of auto at that time, or "f32 only" (EVENT_MODEL's key).
 const char *model_arithmetic_then(const char *matmul, const char *arithmetic);
 
 // Parameters by part, as in the file (including SigLIP's unused pooling head); a tied head counts

@@ -256,8 +256,8 @@ static void sort_out(const struct model *m, struct report *inside, struct report
     }
 }
 
-// Notes weights or keys that --ignore-weights skips, and adds the option to the model's name, so
-// that sessions and jobs reopen it the same way.
+// Notes weights or keys that --ignore-weights skips, and adds the option to the checkpoint's name,
+// so that sessions and jobs reopen it the same way.
 static void note_ignored(struct model *m, char *text)
 {
     char *name = m->checkpoint->name;

@@ -94,7 +94,7 @@ struct vision {
     struct norm pre, post;      // before the first block; of the features (kind->post_norm)
     struct linear merge;        // [out, Dv*merge*merge]: a convolution that joins patches
     struct vision_layer *layer; // [config.layers]
-    // MiniCPM-V: joins windows; norm2, fc1 and fc2 read a window's merge*merge patches as one row.
+    // MiniCPM-V: joins windows; norm2 and fc1 read a window's merge*merge patches as one row.
     struct vision_layer window;
     struct vision_clip *clip;          // [config.layers * CLIP_COUNT]; NULL: no limits
     struct tensor std_bias, std_scale; // [Dv] of the features (config.standardize)

@@ -18,7 +18,7 @@ int gemma4_read_config(struct model *m, const struct vision_kind *kind, const cJ
                        struct err *err);
 // Reads the picture processor's config; the family checks the sizes of patches.
 int gemma4_read_pictures(struct model *m, const cJSON *json, struct err *err);
-// Binds the decoder and, after the first prefix of each list that the file has, the other parts.
+// Binds the decoder and, under the first prefix of each list that the file has, the other parts.
 int gemma4_bind_parts(struct model *m, const struct checkpoint *c, const char *const *vision,
                       const char *const *projector, struct err *err);
 extern const char *const gemma4_picture_keys[], *const gemma4_gguf_texts[];
