@@ -11,8 +11,8 @@
 enum { CHANGED_ALL, CHANGED_WORSE, CHANGED_BETTER, CHANGED_COUNT };
 extern const char *const changed_which[CHANGED_COUNT];
 
-// A finished comparison. changed_keep copies its texts; set.kind and set.way point into constant
-// tables.
+// Titles and data of a comparison. changed_keep copies the texts; set.kind and set.way point into
+// constant tables.
 struct changed_source {
     const char *title[2];
     struct set_source set;

@@ -22,8 +22,8 @@ static int check_here(struct shell *shell, struct checkup_work *w, struct err *e
     return status;
 }
 
-// Adds the loaded model to the job's arguments, because the shell may load another model before the
-// job starts.
+// `model`: the loaded model, for arguments that name no model; else NULL. It becomes an argument,
+// because the shell may load another model before the job starts.
 static int check_as_job(struct shell *shell, int argc, char **argv, char *model, struct err *err)
 {
     char **words = xcalloc((size_t)argc + 2, sizeof *words);

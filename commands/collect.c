@@ -45,7 +45,7 @@ struct collecting {
     char *model, *state; // provenance of the numbers
     struct shell *shell;
     struct provenance from; // the same provenance, in parts
-    bool changed;           // a table came from a different state
+    bool changed;           // a table came from a different or unknown state
     struct err change;
     struct shown *shown;
     size_t shown_count;

@@ -313,9 +313,10 @@ const struct command command_eval = {
              "OUT [--settings \"A | B\"] [--limit N] | show [JOB] [--csv FILE [--force]] [--wrong]",
     .help = "Evaluates the model on a data set, as a job.",
     .details =
-        "DATA is in a format that /data check accepts. Asks every question that has a reference "
-        "answer, after the sample's earlier questions and their reference answers. Decodes "
-        "greedily, one sample at a time, with the current settings, including methods. The "
+        "DATA is in a format that /data check accepts or, with --set, an evaluation set as "
+        "downloaded. Asks every question that has a reference answer, after the sample's earlier "
+        "questions and their reference answers. Decodes greedily, with the current settings, "
+        "including methods. The "
         "reference is the answer in DATA that follows the question; for a sample's last "
         "question, the sample's \"answer\", \"answers\", \"references\", \"captions\" or "
         "\"label\" takes precedence. `/eval show` prints totals and answers of a job. 95% "

@@ -115,7 +115,7 @@ static int attach(struct shell *shell, const char *name, int *attached, struct e
 }
 
 // Returns the spaces between words as typed: gaps[i] follows word i. Returns single spaces if the
-// line has a double quote, or does not split at its spaces (${NAME:-A B}).
+// line was not typed, has a double quote, or does not split at its spaces (${NAME:-A B}).
 static char **typed_gaps(const char *typed, int count)
 {
     char **gaps = xcalloc((size_t)count, sizeof *gaps);

@@ -1,5 +1,5 @@
-// commands/job.c -- /jobs lists the background jobs; /job shows, pauses, resumes and ends one;
-// /wait waits until jobs end.
+// commands/job.c -- /jobs lists the background jobs; /job shows one or its log, pauses, resumes,
+// cancels, deletes or submits it; /wait waits until jobs end.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -43,8 +43,8 @@ static char *text_moment(int64_t when)
     return xstrdup(text);
 }
 
-// Returns the description of a finished job's outcome by its kind; NULL if the kind has none. The
-// caller frees the text. With sinks, also shows the job's tables.
+// Returns the description of a finished job's outcome by its kind; NULL: none. The caller frees the
+// text. With sinks, also shows the job's tables.
 static char *outcome(const struct shell *shell, const struct job_row *row, struct sinks *sinks)
 {
     const struct job_kind *kind = job_kind_find(row->kind);

@@ -53,7 +53,7 @@ static void add_cost(struct costs *c, const char *what, double samples, double s
 }
 
 // Checks the first picture of a data set. Fails if there is one but the model is text-only, unless
-// the plan has yet to make the model.
+// c->partly: then the loaded model may not be the plan's.
 static int check_picture(const struct costs *c, const struct dataset *d, const char *what,
                          struct err *err)
 {

@@ -6,7 +6,7 @@
 #include "core/base/csv.h"
 #include "core/papers/paper.h"
 
-// With --demo: the defaults of --limit, the samples of each set, and of --steps.
+// Defaults of --limit, for each measurement and, with --demo, each set; and of --steps.
 enum { PAPER_DEMO_SAMPLES = 100, PAPER_DEMO_STEPS = 60 };
 
 struct paper_request {

@@ -168,8 +168,8 @@ static size_t piece_length(const char *p)
     return strcspn(p, " \t\r\n");
 }
 
-// Emits a notice if a question contains a picture's file name: other programs attach the picture,
-// but here the name is only text.
+// Emits a notice if a question contains the name of a picture file that is not attached: other
+// programs attach the picture, but here the name is only text.
 static void hint_picture(struct shell *shell, const char *text)
 {
     const struct engine_talk c = engine_talk(shell->engine);

@@ -135,7 +135,7 @@ const char *command_nearest(const char *name)
         const char *other = c->name;
         size_t d = length < 2 * strlen(other) ? text_distance(name, other) : best;
         if (length > 1 && !strncmp(name, other, length)) d = 0;
-        // More than half of the letters must agree.
+        // Fewer than half of the name's letters, and at most half of those typed, may differ.
         if (d < best && d * 2 < strlen(other) && d * 2 <= length) {
             best = d;
             near = other;

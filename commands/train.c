@@ -224,7 +224,8 @@ const struct command command_train = {
         "--sbatch FILE  writes a script for a Slurm queue (job.nodes, job.ranks, job.gpus,\n"
         "               job.time, job.partition, job.sbatch) instead of starting a process\n"
         "--submit       submits the script to Slurm\n"
-        "All jobs except /compare also take --ranks, --sbatch and --submit.",
+        "All jobs except /compare also take --sbatch and --submit; of these, all except /checkup "
+        "also take --ranks.",
     .options = sft_rows,
     .min = 1,
     .complete = COMPLETE_PATH,

@@ -15,7 +15,7 @@ const struct setting why_settings[] = {
       .choices = ways,
       .stale = STALE_MEASURED,
       .help = "Measure of a token's share from the picture: attention probabilities, or attention "
-              "contributions (CAPA), which cost more; averaged over all layers.",
+              "contributions (CAPA), which cost more; averaged over all attention layers.",
       .also = "attribution grounding hallucination" },
     { .key = "why.live",
       .type = SETTING_FLAG,
