@@ -35,8 +35,8 @@ void draft_owner_end(struct draft_owner *o);
 // If session is NULL or names a session without messages, the draft belongs to no session.
 int store_draft_keep(struct store *s, const struct draft_owner *o, const char *session,
                      const struct draft *d, struct err *err);
-// Finds the newest draft of the session (NULL: of any) whose shell has ended. Returns 1, 0 if no
-// draft was found, or -1.
+// Finds the newest draft of the session whose shell has ended (NULL: of any session or none; a
+// session without messages: of none). Returns 1, 0 if no draft was found, or -1.
 int store_draft_find(struct store *s, const struct draft_owner *o, const char *session,
                      struct draft *d, struct err *err);
 

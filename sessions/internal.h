@@ -79,7 +79,7 @@ int store_version(void); // of the schema this program writes
 // Migrates to a version of vlmsh's schema.
 int store_migrate_to(sqlite3 *db, int version, const char *path, struct err *err);
 
-// Turns SQLite's error into a message that names the file and a remedy.
+// Turns SQLite's error into a message that names the file and, for common errors, a remedy.
 int store_explain(sqlite3 *db, const char *path, struct err *err);
 int store_failed(struct store *s, struct err *err);
 // Bindings by `types`: i int64_t, d double, t const char * (NULL allowed), b const void *, size_t.
@@ -196,8 +196,9 @@ struct session_export {
     struct buf text;
 };
 
-// Writes a stored picture to a file beside the export and returns the file's absolute path. For a
-// picture that is not stored, returns its original path if that is valid UTF-8. NULL on error.
+// Returns the original path of a picture that is not stored, if the path is valid UTF-8 and not
+// "-". Writes any other picture to a file beside the export and returns the file's absolute path.
+// NULL on error.
 char *export_picture(struct session_export *x, int picture, struct err *err);
 // Writes a file beside the export, named by its hash and `name`; returns its absolute path, or
 // NULL.

@@ -10,7 +10,7 @@
 //   job_channel_release(&channel);
 //
 //   FOLDER/order.json      the specification, written before a process starts
-//   FOLDER/asked           "pause" or "cancel", written by a shell
+//   FOLDER/asked           the request: "pause" or "cancel"
 //   FOLDER/reports.jsonl   the reports (job_reports.h)
 #ifndef SESSIONS_JOB_CHANNEL_H
 #define SESSIONS_JOB_CHANNEL_H
@@ -29,8 +29,8 @@ void job_channel_of_store(struct job_channel *d, struct store *s, int64_t id);
 // Returns -1 if the folder has no specification.
 int job_channel_of_folder(struct job_channel *d, const char *folder, int64_t id, struct err *err);
 void job_channel_release(struct job_channel *d);
-// Reads the specification as written, whether or not a process runs the job; row->runs: number of
-// earlier processes.
+// Reads the specification as written, whether or not a process runs the job; row->runs: 0 if no
+// process has run it before.
 int job_channel_read(struct job_channel *d, struct job_row *row, struct err *err);
 int job_channel_request(struct job_channel *d, enum job_stop *request, struct err *err);
 int job_channel_state(struct job_channel *d, enum job_state state, const char *message,

@@ -48,7 +48,7 @@ struct group {
     bool paused;
     struct watched *ranks;
     struct mpirun_output output;
-    char *silent; // set if a rank no longer answers: the reason why the job ends
+    char *silent; // set if ranks do not start, join or answer: the reason why the job ends
 };
 
 // --- starting ------------------------------------------------------------------------------------

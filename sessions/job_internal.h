@@ -1,4 +1,4 @@
-// sessions/job_internal.h -- shared by the files of jobs only.
+// sessions/job_internal.h -- shared by the files of jobs, and open_beside by drafts.c.
 #ifndef SESSIONS_JOB_INTERNAL_H
 #define SESSIONS_JOB_INTERNAL_H
 
@@ -18,9 +18,9 @@ int job_folder_clear(const struct store *s, int64_t id, struct err *err);
 // Returns the job's folder with links resolved, the path that other machines know; NULL if the
 // folder no longer exists.
 char *job_folder_real(const struct store *s, int64_t id, struct err *err);
-// Takes one of the job's locks until this process exits. Returns a descriptor, or -1 if another
-// process holds the lock. "lock" is held by the job's process, "group" by the process that watches
-// its ranks.
+// Takes one of the job's locks, which closing the returned descriptor releases. -1: another process
+// holds the lock, or its file cannot be opened. "lock" is held by the job's process, "group" by the
+// process that watches its ranks.
 int job_lock(const char *folder, int64_t id, const char *name, struct err *err);
 // Returns true if the path still names the file that this process has locked.
 bool job_lock_valid(const char *folder, const char *name, int lock);
@@ -74,7 +74,7 @@ int job_write_score(struct store *s, int64_t job, const struct event_score *scor
 
 // --- job_sink.c ----------------------------------------------------------------------------------
 
-// Collects a job's reports and writes them together at each EVENT_STEP; retries failed writes.
+// Collects a job's reports and writes several together; retries failed writes.
 struct job_sink;
 
 struct job_sink *job_sink_new(struct report_writer *to);

@@ -186,7 +186,7 @@ static void put_line(struct buf *b, const struct report *t)
     cJSON_free(text);
 }
 
-// Skips lines that are not reports.
+// Adds the report in a line; skips a line that is not one.
 static void take_line(struct report_list *l, const char *line, size_t size)
 {
     const char *texts[REPORT_TEXTS] = { NULL };

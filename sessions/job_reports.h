@@ -1,9 +1,10 @@
-// sessions/job_reports.h -- the reports of a job. A process that can open the database writes them
-// there, as rows; any other process appends them as lines to reports.jsonl in the job's folder, and
-// a shell imports them. The database must be on a local disk: SQLite's write-ahead log needs shared
-// memory, which no network file system offers. A file that one process appends to and others read
-// needs no lock, so a job's folder may be shared by machines (job.folder) while the database is
-// not. Parts of the ranks (ranks_part) write separate files, reports-1.jsonl and so on.
+// sessions/job_reports.h -- the reports of a job. The process of a job writes them to the database,
+// as rows; ranks and queued jobs append them as lines to reports.jsonl in the job's folder, from
+// which the process that watches the ranks or a shell imports them. The database must be on a local
+// disk: SQLite's write-ahead log needs shared memory, which no network file system offers. A file
+// that one process appends to and others read needs no lock, so a job's folder may be shared by
+// machines (job.folder) while the database is not. Parts of the ranks (ranks_part) write separate
+// files, reports-1.jsonl and so on.
 //
 //   struct report_list l = { 0 };
 //   report_add(&l, REPORT_LINE, 0, NAN, 1, &text);

@@ -32,10 +32,10 @@ struct runner {
     struct sinks sinks; // the process's sinks and the one that stores the reports
     struct job_sink *keep;
     struct report_writer part; // of a rank that reports for a part of the ranks
-    atomic_flag polling;       // a thread is reading the row
+    atomic_flag polling;       // a thread is reading the request
     double polled;             // time of the last read
     enum job_stop request;     // as of that read
-    enum job_stop stop;        // the first request that takes effect
+    enum job_stop stop;        // the reason to stop; a cancel replaces a pause
     struct err write_error;    // why reports can no longer be written
     bool ran;                  // run() was called
     atomic_bool remade;        // the folder was removed and made again, which is not logged yet
@@ -223,7 +223,8 @@ static int take_lock(struct runner *r, struct err *err)
     }
 }
 
-// Ranks other than 0 act only on a cancel of all ranks.
+// Ranks other than 0 act only on a cancel of all ranks, unless they report for a part
+// (report_part).
 static enum job_stop stop_reason_beside(struct job *j)
 {
     return atomic_load(&j->cancel) ? JOB_CANCEL : JOB_GO;
@@ -261,7 +262,7 @@ static void make_job(struct runner *r, const char *answer_lock)
     job_watch(&r->job);
 }
 
-// Begins a rank other than 0; only rank 0 takes the lock and reports.
+// Begins a rank other than 0; only rank 0 takes the lock and reports the job's state.
 static int begin_beside(struct runner *r, struct err *err)
 {
     if (job_channel_read(r->channel, &r->row, err) < 0) return -1;

@@ -250,7 +250,8 @@ static void see_queued(struct job_row *row)
     }
 }
 
-// Marks a job as interrupted if its row says that it runs or waits, but it has no process.
+// Marks a job as interrupted if it has no process, although its row says that it runs, or that it
+// waits and was started more than BEGIN_S seconds ago.
 static void see_process(struct store *s, struct job_row *row, int64_t asked)
 {
     if (job_state_ended(row->state) || job_alive(s, row->id, &row->pid) ||

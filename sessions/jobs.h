@@ -62,7 +62,7 @@ struct job_row {
     char *device;
     enum job_state state;
     enum job_stop request;           // pending request
-    char *message;                   // why it failed or was interrupted, if known; or ""
+    char *message;                   // why it failed, was interrupted or waits, if known; or ""
     pid_t pid;                       // of the job's process; 0: none, or on another machine
     int64_t runs;                    // number of processes started for it
     double step, steps, loss, eta_s; // NaN: unknown

@@ -1,7 +1,7 @@
 // sessions/resume.c -- restores a stored session into the engine.
 //
 // First reads the session, decodes its pictures and loads its model, all of which can fail; then
-// replaces the conversation, so that a failure changes nothing.
+// replaces the conversation, which a failure therefore leaves unchanged.
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static bool is_loaded(struct engine *e, const char *identity, struct err *why)
            checkpoint_check_identity(engine_model(e)->checkpoint, identity, &earlier, why) == 0;
 }
 
-// Loads the session's model unless its weights are already loaded (their folder may have moved).
+// Loads the session's model unless it is already loaded (its folder may have moved).
 static int restore_model(struct store *s, struct engine *e, const struct saved *saved,
                          struct err *err)
 {

@@ -308,8 +308,8 @@ static size_t find_answer(const struct saved *saved, size_t i)
     return 0;
 }
 
-// Writes the changes made between a question and its answer, then the question, which the script
-// answers again. *i moves to the answer.
+// Writes a question, which the script answers again, and the changes made before its answer. *i
+// moves to the answer.
 static int write_question(struct script *r, size_t *i, size_t answer, struct err *err)
 {
     const struct saved *saved = r->x->saved;

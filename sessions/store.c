@@ -2,7 +2,8 @@
 // statements.
 //
 // Uses WAL with synchronous = FULL, so that a committed turn survives kill -9 and a power cut.
-// Never writes to a foreign file: an existing database must have vlmsh's application_id.
+// Never writes to a foreign file: an existing database must have vlmsh's application_id or be
+// empty.
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -41,8 +41,8 @@ static void write_picture(struct session_export *x, int picture)
     free(path);
 }
 
-// Draws the boxes on a copy of their picture, PATH.files/HASH-boxes.png. Returns its path; NULL:
-// the picture cannot be read.
+// Draws the boxes on a copy of their picture, PATH.files/HASH-boxes.png. Returns its path, which
+// the caller frees; NULL: the picture cannot be read, or the copy not written.
 static char *draw_boxes(struct session_export *x, int picture, const struct boxes *b,
                         const char *json)
 {
