@@ -20,7 +20,7 @@
 #
 # Variables: SAN=1 builds and tests with ASan + UBSan (in build/san), SAN=thread builds with TSan (in build/tsan;
 # `make test-threads` tests with it), WERROR=1 makes warnings errors,
-# FUZZ_SECONDS=20 is the time of each fuzzer, FUZZ_SEED=1 its random seed.
+# FUZZ_SECONDS (default 600) is the time of each fuzzer, FUZZ_SEED (default 0) its random seed.
 
 # --- dependencies and their purpose ----------------------------------------------------------------
 # libcjson-dev      JSON          libpcre2-dev      split patterns of tokenizers (\p{L}, look-ahead)
@@ -345,7 +345,7 @@ build/ptx/%.ptx: kernels/%.cu
 	$(call say,NVCC) $(NVCC) $(CUDA_CXX) -O3 -lineinfo -ptx -arch=compute_90 -MD -MP -MF $(@:.ptx=.d) -o $@ $<
 
 GPU_PROGRAMS := $(patsubst %.c,$(B)/%,$(wildcard tests/cuda/*.c))
-# Tests of the emulated GPU only: `make test` runs them.
+# Tests of the emulated GPU only: `make test` runs the program, `make test-ptx` the scripts too.
 GPU_PLAYED   := $(B)/tests/cuda/limits tests/cuda/dry.sh tests/cuda/launches.sh
 # SANITIZER=memcheck, racecheck, initcheck or synccheck: the suites that run every kernel on small
 # shapes, under that tool of compute-sanitizer, which makes them ten to a hundred times slower.
