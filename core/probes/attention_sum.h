@@ -7,7 +7,7 @@
 // Sums over the query rows env->query. With PROBE_TOKEN_EACH each query is a separate part,
 // 0..parts-1, for one head only (the head of the options, or the mean).
 //
-// A pruned token has no key in later layers: its value there is 0.
+// A pruned token has no key in the layers after it was dropped: its value there is 0.
 #ifndef CORE_PROBES_ATTENTION_SUM_H
 #define CORE_PROBES_ATTENTION_SUM_H
 
@@ -27,9 +27,10 @@ int attention_sum_run(void *state, struct graph *g, const struct site *site,
                       struct site_args *args);
 // Returns a map [S], valid until the next call. head -1: the mean.
 const float *attention_sum_map(struct attention_sum *a, int layer, int head, int64_t part);
-// Returns the share of a map's attention that goes to the selected pictures.
+// Returns the share of the queries' attention that goes to the selected pictures: the sum of the
+// map over them.
 double attention_sum_share(const struct attention_sum *a, const float *map);
-// Returns the token of the selected pictures with the largest value in map[S].
+// Returns the token of the selected pictures with the largest value in map[S]; 0 if they have none.
 int64_t attention_sum_most(const struct attention_sum *a, const float *map);
 
 // Returns the sums [rows] of these maps by row of the picture; the caller frees them. The finest

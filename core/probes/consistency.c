@@ -4,8 +4,9 @@
 //   samples  answers sampled at a temperature, each with a different seed
 //   changes  one answer for each small change to the pictures (core/picture/change.h)
 //
-// Two answers are the same if they have the same words (letters and digits, ignoring case). Their
-// overlap is the F1 score of their words: 2 common / (words of one + words of the other).
+// Two answers are the same if they have the same words in the same order. Words consist of letters
+// and digits; the case of ASCII letters is ignored. The overlap of two answers is the F1 score of
+// their words: 2 common / (words of one + words of the other).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,8 +15,9 @@ void curvature_free(void *curvature);
 // Adds the angles of one pass at SITE_LAYER_IN or SITE_FINAL.
 int curvature_add(struct curvature *c, struct graph *g, const struct site *site,
                   const struct site_args *args);
-// Returns the mean angle in degrees along the pictures' token trajectories; with `split`,
-// trajectories end at the ends of tiles and grid rows. NaN if no three consecutive tokens remain.
+// Returns the mean angle in degrees along the pictures' token trajectories. With `split`, a
+// trajectory ends with each tile, and with each row that an extra token or text follows. NaN if no
+// three consecutive tokens remain.
 double curvature_angle(const struct curvature *c, int layer, bool split);
 // Returns V, the sum over layers l of |angle(l + 1) - angle(l)|.
 double curvature_total(const struct curvature *c, bool split);

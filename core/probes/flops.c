@@ -14,7 +14,7 @@
 enum { PROJECTIONS, ATTENTION, FFN, APPROXIMATION, METHODS, HEAD, PARTS };
 
 struct counted {         // counts of a layer
-    int64_t rows, ffn;   // rows of the prompt: all, and those whose FFN is computed
+    int64_t rows, ffn;   // rows of the prompt that reach its FFN, and that compute it
     double pairs;        // query-key pairs of the prompt
     double step;         // keys that the next row would attend to
     bool text_ffn;       // the FFN of text tokens is computed

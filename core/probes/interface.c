@@ -203,8 +203,8 @@ static int configure(struct model *m, const struct checkpoint *c, struct err *er
     return m->family->configure(m, c, err);
 }
 
-// Configures encoder and preprocessing for the model family of the config; if no family supports
-// the config, configures them for LLaVA with the config's encoder.
+// Configures encoder and preprocessing for the model family of the config; if that fails, for LLaVA
+// with the config's encoder.
 static int encoder_configure(struct model *m, const struct checkpoint *c, struct err *err)
 {
     static const char architectures[] = "[\"LlavaForConditionalGeneration\"]";

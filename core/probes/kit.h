@@ -33,8 +33,8 @@ struct point {
     double x, y;
 };
 
-// Returns Spearman's rank correlation of x and y, skipping points with infinities or NaNs (ties get
-// their mean rank); NaN for fewer than three points or without variation.
+// Returns Spearman's rank correlation of x and y; ties get their mean rank. Skips points with
+// infinities or NaNs. NaN for fewer than three points or without variation.
 double rank_correlation(const struct point *points, size_t n);
 // Like rank_correlation, with the p-value of Student's t approximation (t = r sqrt((n - 2) / (1 -
 // r^2))) and a 95% interval from 2000 bootstrap samples of the points with a fixed seed. The
@@ -50,8 +50,9 @@ void put_correlation(struct result_table *t, const char *name, const struct corr
 // Returns the tally (for mean and deviation) of the numbers that are not NaN.
 struct tally values_tally(const float *x, int64_t n);
 
-// Sets the fields of `env` that depend on the options; the caller has set the others. Returns -1 if
-// the options choose a layer, head or token that does not exist or that the probe does not accept.
+// Sets from, to, query, queries, token, number and visual; the caller has set the other fields. -1
+// if the options choose a layer, head or token that does not exist or that the probe does not
+// accept; probe_env_close is needed even then.
 int probe_env_open(struct probe_env *env, const struct probe *probe, struct err *err);
 void probe_env_close(struct probe_env *env);
 // Returns true if the probe listens at this site and layer.
@@ -85,8 +86,8 @@ const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, int64_t row, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);
 
-// Returns a token's text without surrounding spaces; a symbol for a token of spaces; the name of a
-// token without text. The caller frees it.
+// Returns a token's text without surrounding spaces; a symbol for a token of spaces; for a token
+// without text its name or, without a name, <ID>. The caller frees it.
 char *probe_word(const struct tokenizer *t, int32_t id);
 
 // Sets the flags rows[N] of the positions that `text` names (core/positions/positions.h); returns
@@ -99,7 +100,8 @@ void probe_maps(const struct probe_env *env, struct results *r, const char *name
 // Like probe_maps, but also stores words[S] to be written over the values (NULL: no word).
 void probe_word_maps(const struct probe_env *env, struct results *r, const char *name, int layer,
                      int head, int token, const float *values, const char *const *words);
-// Returns the tiles of a picture; the caller frees them.
+// Returns the tiles of a picture, or all its tokens as one row if their places are unknown; the
+// caller frees them.
 struct picture_tile *probe_tiles(const struct probe_env *env, int picture, int *count);
 
 #endif

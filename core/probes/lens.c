@@ -3,8 +3,8 @@
 //
 //   p = softmax(head(norm(h[l + 1])))       the model's own final norm and head
 //
-// At the last layer, p is the model's distribution, bit for bit, because each text position is
-// computed alone, as for the pass's own logits.
+// At a text position of the last layer, p is the model's distribution, bit for bit, because each
+// text position is computed alone, as for the pass's own logits.
 //
 // --nearest: the word of the conversation whose own state h[l + 1] has the largest cosine with the
 // visual token's. Visual tokens can resemble words in context long before the head can read them
@@ -21,10 +21,11 @@
 #include "core/template/template.h"
 #include "core/tokenizer/tokenizer.h"
 
-// A layer's prediction at a position. With --nearest, p and target_p are cosines.
+// A layer's prediction at a position. With --nearest, p and target_p are cosines, and the entropy
+// and the rank are not set.
 struct guess {
-    int32_t best;                 // -1: the layer does not compute the position
-    double p, entropy;            // of the best token; of the distribution, in nats
+    int32_t best;      // -1: the layer does not compute the position, or no token is near it
+    double p, entropy; // of the best token; of the distribution, in nats
     double target_p, target_rank; // of the target (rank 1: the best); NaN: none
 };
 

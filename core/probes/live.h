@@ -1,5 +1,5 @@
-// core/probes/live.h -- live attention during an answer: one map per token and picture, of one
-// layer.
+// core/probes/live.h -- live attention during an answer: a map of one layer for each token and
+// picture, or for each tile of a picture.
 //
 //   struct live *l = live_new("live", model, settings, backend, pictures, count, sinks);
 //   struct hook hook = live_hook(l);             // for the passes of one answer

@@ -48,8 +48,10 @@ struct masks_query {
     const char *text;     // selects the objects that it names; all if it names none
     double width, height; // of the picture, used if the file has no size
     bool boxes;           // uses boxes even if the file has outlines
-    bool named;           // fails if the text names no object
-    bool whole;           // the text is an object's name (masks_names), not a sentence with it
+    // Fails if the text names no object. A text that is a part of an object's "name" or referring
+    // expression then names it, too (unless `whole`).
+    bool named;
+    bool whole; // the text is an object's name (masks_names), not a sentence with it
 };
 
 int masks_open(struct masks *m, const char *path, struct err *err);
@@ -63,8 +65,8 @@ char **masks_names(const struct masks *m, const char *picture, size_t *count);
 void masks_close(struct masks *m); // also accepts a zeroed struct
 
 // masks_paint.c: paints one object's run list, polygons or box. Returns -1 if the object has none
-// of these, or an invalid one. *work: number of pixels that may still be painted, at first
-// mask_work(mask).
+// of these, or an invalid one, or if *work is used up: the number of pixels that may still be
+// painted, at first mask_work(mask).
 int mask_paint(struct image *mask, const cJSON *object, bool boxes, int64_t *work, struct err *err);
 int64_t mask_work(const struct image *mask);
 // Sets `size` to the width and height of the object's run list; returns false if it has none.

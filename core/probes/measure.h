@@ -31,7 +31,7 @@ struct measuring {
     void *data;                // returned by the probe's data_start; NULL: none
 };
 
-// Adds the results to *r, which is undefined after a failure.
+// Adds the results to *r. After a failure, *r may have some of them.
 int measure(const struct measuring *m, struct conversation *c, const struct probe *probe,
             struct results *r, struct err *err);
 

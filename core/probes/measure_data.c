@@ -69,7 +69,7 @@ static const char *const *references_of(const struct sample *s, size_t question,
     return turn;
 }
 
-// Collects the references of all samples that may be measured, for a metric that needs them.
+// Collects the references of the first `limit` samples, for a metric that needs them.
 static const void *corpus_of(struct data_pass *w, const struct metric *metric)
 {
     void **corpus = &w->corpus[metric_index(metric)];
@@ -91,7 +91,8 @@ static const void *corpus_of(struct data_pass *w, const struct metric *metric)
 }
 
 // Scores the generated answer with the sample's metric, or with "contains" if there is no metric or
-// it cannot score an answer alone. NaN if the sample has neither references nor a right choice.
+// it cannot score an answer alone. NaN if the sample has nothing to compare the answer with, or
+// cannot be scored.
 static double score_of(struct data_pass *w, const struct sample *s, size_t question)
 {
     const struct metric *metric = metric_find(s->metric ? s->metric : "contains");
@@ -147,7 +148,8 @@ static void give_reference(struct data_pass *w, const struct sample *s)
     message_release(&m);
 }
 
-// Makes a mask of the objects in --picture (default: the first) that the sample's texts name.
+// Makes a mask of the objects in --picture (default: the first) that the sample's texts name; of
+// all objects if they name none.
 static int find_objects(struct data_pass *w, const struct sample *s, struct image *mask,
                         struct err *err)
 {

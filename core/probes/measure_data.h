@@ -25,9 +25,9 @@ struct measure_request {
     void *self;
 };
 
-// Averages tables over samples, with deviations in NAME.std; kept tables have the rows of all
-// samples. For a probe with a scalar, adds NAME.samples and the scalar's correlation with the
-// scores of the generated answers. Emits progress.
+// Averages tables over samples, with deviations in NAME.std and 95% intervals in NAME.interval;
+// kept tables have the rows of all samples. For a probe with a scalar, adds NAME.samples and the
+// scalar's correlation with the scores of the generated answers. Emits progress.
 int measure_data(const struct measuring *m, const struct measure_request *request,
                  const struct sinks *sinks, struct results *r, struct err *err);
 

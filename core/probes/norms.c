@@ -621,7 +621,8 @@ const struct probe probe_norms = {
         "the theory's assumptions (C and phi of each modality, with deviations over tokens);\n"
         "alignment of the modalities; attention logits between the modalities, and the largest\n"
         "singular value of the cross-covariance E[u v^T] of their normalised inputs (with --data,\n"
-        "all singular values over the pairs of all prompts, and those of E[u v^T] - E[u] E[v]^T).\n"
+        "over the pairs of up to 128 prompts, the three largest and the sum of all; of\n"
+        "E[u v^T] - E[u] E[v]^T, the largest and the sum).\n"
         "With FOLDER, shows only the interface of the model in that folder, which may contain\n"
         "only an embedding table or an encoder; an encoder in FOLDER encodes the conversation's\n"
         "pictures." PROBE_DETAILS,

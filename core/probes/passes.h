@@ -5,7 +5,8 @@
 //   passes_run(p, NULL, from, before, err);
 //   passes_run(p, &hook, from, after, err);          // hook.changes: acts after the methods
 //
-// The methods of the settings act in every pass. Nothing remains of a change after its pass.
+// The methods of the settings act in every pass except that of passes_texts. Nothing remains of a
+// change after its pass.
 #ifndef CORE_PROBES_PASSES_H
 #define CORE_PROBES_PASSES_H
 

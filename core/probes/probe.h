@@ -1,8 +1,8 @@
 // core/probes/probe.h -- a probe: a measurement of a pass that leaves nothing changed.
 //
-// A probe is one file, core/probes/NAME.c or core/interventions/NAME.c, with one constant struct
-// and a line in core/lists.h; commands/probe.c turns each probe into a command. A probe reads one
-// pass over a prompt and its answer (core/probes/measure.h) and returns tables and maps;
+// A probe is one constant struct in a file of core/probes/ or core/interventions/, with a line in
+// core/lists.h; commands/probe.c turns each probe into a command. A probe reads a pass over a
+// prompt and its answer (core/probes/measure.h) and returns tables and maps;
 // core/probes/measure_data.h averages them over a data set.
 //
 // Most probes only read: they request the values of tensors (core/graph/readback.h), which arrive
@@ -32,7 +32,7 @@ struct site_args;
 
 // Query rows to measure.
 enum probe_token {
-    PROBE_TOKEN_DEFAULT, // the probe's choice
+    PROBE_TOKEN_DEFAULT, // in options: the probe's choice; in struct probe: no query rows
     PROBE_TOKEN_ANSWER,  // the mean over all tokens of the answer
     PROBE_TOKEN_EACH,    // each token of the answer, with its own map
     PROBE_TOKEN_LAST,    // the prompt's last row, which predicts the first token
@@ -103,8 +103,9 @@ struct probe_env {
     // The visual tokens.
     int32_t *number; // [N] index of each row of the sequence among the visual tokens; -1: text
     int64_t visual;  // S
-    const struct positions_env *where; // resolves names of positions, for probes with `words`
-    void *data; // returned by the probe's data_start; NULL: a single conversation
+    // Resolves names of positions, for probes with `words` or `passes`.
+    const struct positions_env *where;
+    void *data; // returned by the probe's data_start; NULL: no data set, or no data_start
 };
 
 // The end of every measuring command's usage and details.

@@ -174,7 +174,7 @@ static int take(void *state, const struct site *site, const struct site_args *ar
     return 0;
 }
 
-// Adds a row of the table, and the maps of a layer and part.
+// Fills a row v of the table, and adds the maps of the layer and part.
 static void put_part(const struct state *s, struct results *r, double *v, int layer, int64_t part)
 {
     const int64_t n = s->env->sequence->n, queries = s->env->queries / s->parts;

@@ -11,7 +11,8 @@
 //
 //   struct results_mean m = { 0 };
 //   results_mean_add(&m, &r); ...
-//   results_mean_take(&m, &mean);                  // tables NAME, NAME.std and NAME.interval
+//   results_mean_take(&m, &mean);                  // tables NAME and, for several samples,
+//                                                  // NAME.std and NAME.interval
 //
 // results_join joins measurements under several conditions: its tables list the rows of all
 // conditions, one condition after the other, and so do its maps:
@@ -136,7 +137,7 @@ void results_note(struct results *r, const char *format, ...) __attribute__((for
 // Adds a note that says where the main table is highest and lowest (or its kind's sentence), for
 // each of the first 4 conditions. The main table is the first that is a curve, is ranked, or has a
 // kind with `finds` or `sentence`. Without one, repeats the first two numbers of a table of single
-// numbers, unless there are notes.
+// numbers, unless there are notes or conditions.
 void results_conclude(struct results *r);
 void results_texts(struct results *r, const char *const title[2], const char *const text[2]);
 void results_starts(struct results *r, int side, const size_t *starts, size_t tokens);
@@ -148,8 +149,8 @@ const struct result_table *results_find(const struct results *r, const char *tab
 const double *results_value(const struct results *r, const char *table, const char *key,
                             const char *column);
 
-// Suffix of the names of tables of 95% intervals, which are written to files and the session, and
-// drawn in figures.
+// Suffix of the names of tables of 95% intervals. They are written to files and the session, and
+// drawn in figures; results_show_tables shows only those of differences.
 #define RESULTS_INTERVAL ".interval"
 // Suffix of the names of tables of paired differences from the first condition.
 #define RESULTS_DIFFERENCE ".difference"
@@ -204,7 +205,8 @@ const char *results_condition(const struct results *r, int condition);
 // Makes an event of a map; borrows its values.
 struct event_heatmap results_heatmap(const struct result_map *m);
 
-// Returns the first row of a probe's or calibration's `results` for that name; NULL: unknown.
+// Returns the first row for that name, or for its longest known prefix before a dot, in the
+// `results` of probes and the `units` of calibrations; NULL: unknown.
 const struct result_kind *result_kind(const char *name);
 // Returns the kind at `index` among the maps that the screen steps through, and sets *command to
 // the command that makes them; NULL past the end.
@@ -219,8 +221,8 @@ const char *results_unit(const char *name);
 bool results_lists(const char *columns, const char *column);
 // Returns the unit of a column (1 or higher); NULL: unknown.
 const char *results_column_unit(const struct result_table *t, int column);
-// Returns true if the column (1 or higher) has the unit that results_unit returns, so that it can
-// share an axis with that unit.
+// Returns true if the column (1 or higher) can share an axis with the unit that results_unit
+// returns: it has that unit, or no column of the table is known to have it.
 bool results_same_unit(const struct result_table *t, int column);
 // Returns true if both columns can share an axis: they have the same unit, or no column of the
 // table has a known one.

@@ -1,5 +1,5 @@
 // core/probes/sink_ratio.c -- the share of layers in which one visual token receives much of the
-// answer's attention (IRA's paper, Table 6), and the layers' curvature.
+// answer's attention (IRA's paper, Table 6), and the layers' curvature minus that of layer 0.
 //
 //   A_k[l] = attention to visual token k, mean over answer tokens and heads; a layer has a sink
 //   when max_k A_k > 0.15 (--threshold)
