@@ -157,7 +157,7 @@ static void note_layers(const struct attribute *s, struct results *r)
     buf_release(&lacking);
 }
 
-// Says what the total of integrated gradients must be, and that it misses this by more than 5%.
+// Says what the total of integrated gradients must be, and warns if it misses this by more than 5%.
 static void note_integral(const struct attribution *integrated, double sum, struct results *r)
 {
     const double must = integrated->should, off = fabs(sum - must);

@@ -68,7 +68,7 @@ struct attributing {
 
 struct attribution_kind {
     const char *name;
-    // Sets to->rows [N] at w->at, and to->should.
+    // Sets to->rows [N] at w->at, and to->should if the kind defines a sum.
     int (*run)(struct attributing *w, struct passing *p, struct attribution *to, struct err *err);
     bool layer; // --layer chooses the layer whose input or attention it reads; false: reads all
 };

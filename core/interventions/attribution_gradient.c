@@ -5,9 +5,9 @@
 //   integrated:  sum over D of (h - b) times the mean of g on the straight path from the baseline b
 //                to h (Sundararajan, Taly and Yan 2017, arXiv 1703.01365); summed over the rows it
 //                is log p(h) - log p(b)
-//   gradcam:     max(0, sum over D of a h), a: the mean of g over the rows of the same picture, or
-//                of text (Selvaraju et al. 2017, arXiv 1610.02391, with visual tokens as the cells
-//                of the map)
+//   gradcam:     max(0, sum over D of a h), a: the mean of g over the attributed rows of the same
+//                picture, or of text (Selvaraju et al. 2017, arXiv 1610.02391, with visual tokens
+//                as the cells of the map)
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -26,7 +26,7 @@ struct cut {
     bool *listens;   // [L] layers where the hook listens; the same in all passes
     bool *layers;    // [L] layers that the next pass cuts
     int head;        // the only head to cut; -1: all
-    bool *reached;   // [L] layers in which attention was cut in some pass
+    bool *reached;   // [L] layers that some pass has cut
 
     bool *rows, *keys; // [N], [P] for struct hidden_keys
     bool *one_head;    // [H]
