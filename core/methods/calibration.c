@@ -50,8 +50,8 @@ const struct calibration_kind *calibration_kind_of(const struct calibration *c)
     return NULL;
 }
 
-// Refuses files with a NaN or infinity in any tensor, including tensors that only /calibration show
-// and /calibrate merge read.
+// Refuses files with a NaN or infinity in any f32 tensor, including tensors that only /calibration
+// show and /calibrate merge read.
 static int check_finite(const struct safetensors *file, struct err *err)
 {
     float value;

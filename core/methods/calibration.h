@@ -24,7 +24,7 @@
 //          distances from the mean, count, sum of the cosines)
 //   sinks  sinks.profile [L,D] mean |rmsnorm(h[l])_k| of the first token, sinks.dims [L,2] the k of
 //          its two largest values, sinks.share [L] share of tokens with phi > tau; sinks.sums
-//          [2,L,D], sinks.counts [2,2,L] (sinks, tokens)
+//          [2,L,D], sinks.counts [2,2,L] (sinks, tokens), sinks.samples [2,1]
 //   lens   lens.bias [L,D], lens.update [L,D,D], lens.left [L] (share of the squared distance to
 //          the last layer's output that remains); lens.sum_x, lens.sum_delta [2,L,D], lens.sum_xx,
 //          lens.sum_xdelta [2,L,D,D], lens.sum_dd, lens.rows [2,L]
@@ -84,7 +84,8 @@ struct calibration_source {
 
 enum { CALIBRATION_TENSORS = 12, OF_LAYERS = -1, OF_WIDTH = -2, OF_STATES = -3 };
 
-// A tensor in files of a kind; an entry without a shape is a count of tokens in the metadata.
+// A tensor in files of a kind; an entry without a shape is a count of tokens or samples in the
+// metadata.
 struct calibration_tensor {
     const char *name;
     int shape[4]; // OF_LAYERS: L, OF_WIDTH: D, OF_STATES: L + 1; ended by 0
@@ -98,7 +99,7 @@ struct calibration_sums {
     double *data,
         *part[CALIBRATION_TENSORS]; // [count]; part: the start of each of kind->sums in it
     size_t count;
-    // Rows of one site, kept for `take` at the next site of the pass.
+    // Rows that `take` or `run` keeps for a later site of the pass.
     float *rows; // [capacity, D]
     bool *there; // [capacity] whether `rows` holds the row
     int64_t capacity;

@@ -10,9 +10,9 @@
 // local-printed uses the gradient of Eq. 10.
 //
 // The gate g [S,Hkv] scales each token's noise and penalty: the entropy of the text's attention to
-// the token in the same pass, times one minus its mean (Eqs. 12-14). No gradient flows through it.
-// Several samples in one sequence are processed one by one. A new head has delta 0, so without
-// noise it changes nothing.
+// the token in the same pass, times one minus the mean of that attention (Eqs. 12-14). No gradient
+// flows through it. Several samples in one sequence are processed one by one. A new head has delta
+// 0, so without noise it changes nothing.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -457,7 +457,7 @@ static void add_health(const struct ira_values *p, const struct tensor *v,
 }
 
 // A divergence of 0 means that posterior and prior are the same: nothing is learned (section 3.3 of
-// the paper). The divergence of a new head is 0.
+// the paper). The divergence of a new head is 0, except with ira.prior global.
 static void ira_report(void *state, const struct method_reporter *to)
 {
     enum { NAME = 48 };

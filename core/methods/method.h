@@ -1,8 +1,8 @@
 // core/methods/method.h -- a method: changes how a model computes, in chat, training and
 // evaluation.
 //
-// A method is one file core/methods/NAME.c with one constant struct (its settings, its functions at
-// the sites of core/graph/hooks.h, its state) and a line in core/lists.h. The forward pass names no
+// A method is one constant struct in core/methods/NAME.c (its settings, its functions at the sites
+// of core/graph/hooks.h, its state) and a line in core/lists.h. The forward pass names no
 // method. Code that runs passes attaches the methods that the settings switch on:
 //
 //   struct methods methods = { 0 };                    // one per conversation, training run ...
@@ -15,7 +15,7 @@
 // A method that is off adds no hook: the pass is bit-identical and costs nothing.
 //
 // Room core/methods/: methods that change a pass (norm alignment, steering, hidden tokens, IRA,
-// pruning, FFN approximation), one file each, and calibration files. Uses model and what it uses.
+// pruning, FFN approximation), and calibration files. Uses model and what it uses.
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 
@@ -130,7 +130,8 @@ struct method {
     // Returns how many cached rows a new prefill can reuse if it shares the first `rows` rows.
     // NULL: all of them.
     int64_t (*reusable)(void *state, const struct sequence *cached, int64_t rows);
-    // The setting (SETTING_LIST) that names the layers in which it acts. NULL: all of them.
+    // The setting (SETTING_LIST) that names the layers in which it acts. NULL: all, or those that
+    // `wants` chooses.
     const char *layers;
     // True if the method listens at this site and layer (-1: any). NULL: wherever `at` has a
     // function.
@@ -201,8 +202,8 @@ const struct method *method_at(int index); // in list order; NULL past the end
 const struct method *method_shown(int index);
 
 // Starts the methods that env->settings switch on and adds their hooks in list order; methods that
-// are off drop their caches. `m` belongs to one model (methods_release before another) and must not
-// move while the hooks are used. On failure (-1) none is attached.
+// were on and are off now drop their caches. `m` belongs to one model (methods_release before
+// another) and must not move while the hooks are used. On failure (-1) none is attached.
 int methods_attach(struct methods *m, struct hooks *hooks, const struct method_env *env,
                    struct err *err);
 void methods_trim(struct methods *m, int64_t rows);

@@ -110,7 +110,7 @@ struct prune {
     // [capacity, D]: h[0] of the same rows, from which the layers' own inputs follow (Gemma 4);
     // data NULL: layers have none.
     struct tensor embedded;
-    struct token_grams *grams;    // [stages] for score contribution in dynamic mode; NULL: none yet
+    struct token_grams *grams;    // [stages] for contributions in dynamic mode; NULL: none yet
     int gram_count;               // number of `grams`
     struct seen_lists seen, next; // dynamic mode: keys that rows see in this layer; in later layers
     struct both_lists both;

@@ -256,7 +256,8 @@ int prune_pick_for_all(struct prune *p, struct graph *g, const struct site_args 
 // --- without a query -----------------------------------------------------------------------------
 
 // Returns the end of the positions that hide.tokens hides from the others in the layer of the stage
-// (before the first layer: in the first layer). Scores by a query meet this in args->seen.
+// (before the first layer: in the first layer). Choices by a query leave them out through
+// args->seen.
 static int64_t end_of_hidden(const struct prune *p, int stage)
 {
     const int layers = p->model->decoder.config.layers;

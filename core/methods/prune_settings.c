@@ -124,8 +124,8 @@ enum prune_kind prune_kind_of(const struct settings *s)
 }
 
 // Checks the combination of score, mode, layer and prune.worst. Scores measured in a layer do not
-// exist before the first layer. Scores that do not depend on the query (PRUNE_DIVERSITY and those
-// after it) have no dynamic mode.
+// exist before the first layer. PRUNE_DIVERSITY and the kinds after it, which choose without a
+// query after the layer, have no dynamic mode.
 static int check_kind(const struct settings *s, struct err *err)
 {
     const enum prune_kind kind = prune_kind_of(s);

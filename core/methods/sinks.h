@@ -16,8 +16,8 @@
 struct model;
 struct settings;
 
-// Returns the value of sinks.tau; auto is 20 for D >= 1024 and 20 sqrt(D/4096) below (phi cannot
-// exceed sqrt(D)).
+// Returns the value of sinks.tau (settings NULL: auto); auto is 20 for D >= 1024 and 20
+// sqrt(D/4096) below (phi cannot exceed sqrt(D)).
 double sinks_tau(const struct settings *s, int64_t width);
 // Returns phi of h [D]: the largest |rmsnorm(h)_k|, without gain, over `count` dimensions.
 double sinks_phi(const float *h, int64_t width, double eps, const int *dims, int count);

@@ -52,8 +52,9 @@ struct steer_about {
 int steer_about(struct steer_about *a, const char *path, struct err *err);
 void steer_about_release(struct steer_about *a);
 
-// Returns the path of the file that a user calls `name`: the name itself, or with .safetensors or
-// .gguf added, whichever exists; otherwise the path for a new file. The caller frees it.
+// Returns the path of the file that a user calls `name`: a name that ends in .safetensors or .gguf
+// unchanged; otherwise with the ending with which the file exists, or .safetensors for a new file.
+// The caller frees it.
 char *steer_path(const char *name);
 // Returns the name of a file without its folder and ending; the caller frees it.
 char *steer_name(const char *path);

@@ -61,7 +61,8 @@ static const char *file_text(const struct file *f, const char *key)
     return text;
 }
 
-// Returns the layer of "direction.12"; -1: another tensor, or a layer number with leading zeros.
+// Returns the layer of "direction.12"; -1: another tensor, or a layer number with leading zeros or
+// of LAYERS_MOST or more.
 static int64_t layer_of(const char *name)
 {
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return -1;
