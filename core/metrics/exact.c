@@ -1,8 +1,8 @@
 // core/metrics/exact.c -- checks whether the answer equals or contains a reference.
 //
-// The normalisation is that of the VQA evaluation (Antol et al. 2015), which lmms-eval and others
-// use for short answers; it converts number words up to ten, and only drops the apostrophe of
-// contractions.
+// The normalisation follows that of the VQA evaluation (Antol et al. 2015), which lmms-eval and
+// others use for short answers: it converts number words up to ten and drops articles. Contractions
+// only lose their apostrophe.
 #include <string.h>
 
 #include "core/base/scratch.h"

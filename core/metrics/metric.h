@@ -10,7 +10,7 @@
 // list.h, hand-computed cases in tests/core/metrics/metrics.c. Commands, help and jobs read the
 // table.
 //
-// Room core/metrics/: scoring of answers. Uses base.
+// Room core/metrics/: scoring of answers. Uses base and template.
 #ifndef CORE_METRICS_METRIC_H
 #define CORE_METRICS_METRIC_H
 

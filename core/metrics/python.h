@@ -27,7 +27,7 @@ const char *python_skip_space(const char *p);
 const char *python_before(const char *text, const char *p);
 
 char *python_lower(struct scratch *s, const char *text);
-// Converts to upper case character by character: ß stays ß.
+// Converts to upper case character by character: unlike in Python, ß does not become SS.
 char *python_upper(struct scratch *s, const char *text);
 char *python_capitalize(struct scratch *s, const char *text); // "hELLO": "Hello"
 // Strips the ASCII characters `letters` (NULL: white space) from both ends.

@@ -26,8 +26,8 @@ enum thought {
 // Returns the suite with that name in the table of sets; SUITE_OWN for any other name (a paper).
 enum suite suite_find(const char *name);
 // Returns the text that the rule reads; it lives as long as the scratch and the answer. `model`:
-// the thinking marks of the model that answered (vlmsh's own rules also remove marks that no table
-// has); NULL: unknown.
+// the thinking marks of the model that answered, which vlmsh's own rules remove in addition to
+// those of thinking_table; NULL: unknown.
 const char *suite_answer(struct scratch *s, enum suite suite, const struct metric *m,
                          const char *answer, const struct thinking_list *model,
                          enum thinking thinking, enum thought *thought);
