@@ -19,7 +19,7 @@ int heatmap_height(const struct event_heatmap *map, int width);
 // from 0, so that the picture keeps its colours where the map is low.
 double heatmap_alpha(double share);
 // Draws RGB pixels [height, width, 3]: the picture, and over it the values in the colours of a ramp
-// (core/draw/ramp.h); dropped tokens are grey.
+// (core/draw/ramp.h); dropped tokens and cells without a value are grey.
 void heatmap_draw(const struct event_heatmap *map, const char *ramp, int width, int height,
                   uint8_t *pixels);
 // Writes a title: "off: attention, layer 3, all heads, all tokens, picture 0, tile 1 of 2".

@@ -64,8 +64,8 @@ static void stroke(const struct sheet *s, double thick, uint32_t rgb)
 
 // --- marks ---------------------------------------------------------------------------------------
 
-// Adds a mark to the path that marks_draw draws. Each line has its own mark, so that lines differ
-// without colours.
+// Adds a mark to the path that marks_draw draws. The first six lines have different marks, so that
+// they differ without colours.
 static void mark(const struct sheet *s, double x, double y, size_t l, double half)
 {
     static const double square[][2] = { { -.9, -.9 }, { .9, -.9 }, { .9, .9 }, { -.9, .9 } };

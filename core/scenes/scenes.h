@@ -93,8 +93,8 @@ struct scenes_report {
     } files[SCENES_FILES];
 };
 
-// True if the folder has all files of the request, and its planted.json has this cause. Does not
-// compare the number of scenes, the seed or the sizes.
+// True if the folder has objects.jsonl and all .json files of the request, and its planted.json has
+// this cause. Does not compare the number of scenes, the seed or the sizes.
 bool scenes_written(const struct scenes_request *request);
 // Leaves nothing behind on failure.
 int scenes_write(const struct scenes_request *request, const struct load_progress *progress,
