@@ -4,7 +4,7 @@
 
 struct buf;
 
-// Appends rules, examples, events, commands, settings and options, as one JSON object.
+// Appends rules, examples, events, commands, settings, options and subcommands, as one JSON object.
 void agent_write(struct buf *to);
 
 #endif

@@ -1,4 +1,4 @@
-// tui/chart.c -- draws curves as braille dots.
+// tui/chart.c -- draws curves as braille dots, or in ASCII.
 #include "tui/chart.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // tui/chips.c -- draws each method with its key as a chip, in the longest form that fits:
 //
 //   Alt-2 CAPA 25% @2 ○ -41% FLOPs, -108 tokens
+//   Alt-2 CAPA 25% @2 ○ -41% FLOPs
 //   Alt-2 CAPA ○ -41%
 //   Alt-2 CAPA ○
 #include "tui/chips.h"

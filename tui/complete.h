@@ -2,13 +2,13 @@
 //
 //   struct candidates c = { 0 };
 //   complete_find(shell, line, start, &c);     // the word begins at line[start]
-//   ... c.list[0..count), and files and folders unless c.paths is PATHS_NONE ...
+//   ... c.list[0..count), and the paths that c.paths names ...
 #ifndef TUI_COMPLETE_H
 #define TUI_COMPLETE_H
 
 #include "commands/command.h"
 
-enum candidate_paths { PATHS_NONE, PATHS_ALL, PATHS_MODELS };
+enum candidate_paths { PATHS_NONE, PATHS_ALL, PATHS_MODELS }; // MODELS: folders and GGUF files
 
 struct candidates {
     char **list; // owned

@@ -29,8 +29,7 @@ static bool takes_file(const struct option_row *row)
     return row->argument && !strcmp(row->argument, "FILE");
 }
 
-// True if the subcommand has code of its own, and so options of its own (`run` has those of MODEL),
-// and one of its words is a model.
+// True if a model follows the subcommand: after `run`, or if its usage has MODEL.
 static bool opens_model(const struct subcommand *c)
 {
     return !c->run || strstr(c->usage, "MODEL");

@@ -50,8 +50,8 @@ void drawing_ramp(struct drawing *d, const char *ramp);
 // high as wide.
 void drawing_fit(struct drawing *d, int width, int height, double aspect);
 void drawing_free(struct drawing *d); // frees d, a copy made for painter_request
-// Returns RGBA pixels [height, width, 4]: the drawing at the top, centred horizontally, on a
-// transparent background.
+// Returns RGBA pixels [height, width, 4], which the caller frees: the drawing at the top, centred
+// horizontally, on a transparent background.
 uint8_t *drawing_pixels(const struct drawing *d, int width, int height);
 
 // Draws characters into the cells of an area. If the terminal can show pictures, also requests a

@@ -5,8 +5,8 @@
 //   char *text = table_copy_text(t, 78);               // free() it
 //   table_copy_free(t);
 //
-// If the table is too wide, its widest text columns are narrowed and their cells wrapped. Numbers
-// and headings are never broken, so the table may stay too wide.
+// If the table is too wide, its widest text columns are narrowed and their cells wrapped. Numbers,
+// headings and words are never broken; a table that cannot fit keeps one line per row.
 #ifndef TUI_EVENT_TEXT_H
 #define TUI_EVENT_TEXT_H
 
@@ -26,8 +26,8 @@ size_t table_copy_headings(const struct table_copy *t);
 // the other cells.
 char *table_copy_items(const struct table_copy *t);
 
-// Appends two texts side by side, wrapped between words to `width` (at least 20) columns; marks
-// their first difference.
+// Appends two texts side by side, wrapped between words to `width` columns in all (19 if it is less
+// than 20); marks their first difference.
 void columns_draw(struct buf *to, const struct event_columns *c, int width);
 // Copies the texts, so that columns_text can wrap them to any width. The caller frees the copy with
 // columns_free, and the result of columns_text with free().

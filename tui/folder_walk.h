@@ -18,8 +18,8 @@ struct folder_walk {
     void *asker;
 };
 
-// Visits at most 3000 entries, 300 of them in one folder, for at most three seconds, without those
-// whose names begin with a dot. False: it reached a limit, or was not wanted any more.
+// Visits at most 3000 entries, 300 per folder, for at most three seconds, without those whose names
+// begin with a dot. False: it reached a limit, or was not wanted any more.
 bool folder_walk(const struct folder_walk *w);
 
 #endif

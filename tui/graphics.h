@@ -44,11 +44,11 @@ struct graphics_way {
 };
 const struct graphics_way *graphics_way(enum graphics_kind kind);
 
-// The terminal's capabilities, as reported by the terminal.
+// The terminal's capabilities, as the terminal has reported them, or guessed (graphics_guess).
 struct graphics {
-    enum graphics_kind found;    // the best way; GRAPHICS_BLOCKS until a reply reports another
+    enum graphics_kind found;    // the best way known so far; GRAPHICS_BLOCKS at first
     bool tmux;                   // inside tmux: sequences for the outer terminal are wrapped
-    bool complete;               // all replies have arrived
+    bool complete;               // the query's last reply (DA1) has arrived, or no query was sent
     int cell_width, cell_height; // pixels; 0: unknown
     int colours;                 // size of the terminal's palette: 256; 0: unknown
     bool true_colour;

@@ -36,7 +36,7 @@ static void put_colour(struct buf *out, int colour, const uint8_t *bits, int wid
     put_run(out, now, run);
 }
 
-// places [height, width]: the colour of each pixel, or CLEAR; bits [CLEAR + 1, width]: scratch.
+// places [rows, width]: the colour of each pixel, or CLEAR; bits [CLEAR + 1, width]: scratch.
 static void put_band(struct buf *out, const uint8_t *places, int width, int rows, uint8_t *bits)
 {
     uint8_t used[CLEAR + 1] = { 0 };

@@ -71,7 +71,7 @@ static bool write_entry(int file, const char *entry)
     return written;
 }
 
-// Rewrites the file without duplicates once it has twice as many entries as the list keeps.
+// Replaces the file by the entries of readline's list, which has no duplicates.
 static void rewrite(const char *path)
 {
     char *next = xasprintf("%s.%d", path, (int)getpid());

@@ -31,7 +31,7 @@ struct input {
     struct typed typed;
     char *line;         // from the callback
     bool got, end;      // a line was read; the input ended
-    double interrupted; // time of the last Ctrl-C; 0 = none since the last line
+    double interrupted; // time of the last Ctrl-C, if it was on an empty line; 0: none since a line
 };
 
 // Readline's callbacks take no user argument, and readline is global.

@@ -202,7 +202,7 @@ static bool take_csi(struct key_reader *r, bool flush, struct key *key)
 }
 
 // Returns the length of a reply: ESC _ G ... (kitty's), ESC P > | ... (the terminal's name), ESC P
-// 1 $ r ... (its attributes), all up to ESC backslash, or ESC ] 4 ; ... and ESC ] 11 ; ...
+// 0 or 1 $ r ... (its attributes), all up to ESC backslash, or ESC ] 4 ; ... and ESC ] 11 ; ...
 // (colours), which may end with BEL. 0: not a reply; -1: not complete yet.
 static int reply_length(const char *p, size_t n)
 {

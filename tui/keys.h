@@ -24,7 +24,7 @@ enum key_kind { KEY_NAMED, KEY_TEXT, KEY_MOUSE, KEY_PASTE, KEY_REPLY };
 struct key {
     enum key_kind kind;
     char name[32];  // of KEY_NAMED and KEY_TEXT (one character)
-    char bytes[64]; // as received; KEY_REPLY: a reply of the terminal
+    char bytes[64]; // as received, at most the first 64; KEY_REPLY: a reply of the terminal
     size_t length;
     // KEY_MOUSE: x and y from 0; button 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down, 0 a
     // release or, if `moved`, a movement with or without a button.

@@ -1,4 +1,5 @@
-// tui/line_edit.h -- readline setup of both front ends: completion from the tables, $EDITOR.
+// tui/line_edit.h -- readline setup of the two front ends with a prompt, full screen and plain
+// lines: completion from the tables, $EDITOR.
 //
 //   line_edit_setup(&shell);                            // completion looks up names in the shell
 //   char *text = line_edit_in_editor(rl_line_buffer);   // restore the terminal first

@@ -1,4 +1,4 @@
-// tui/lines.c -- runs lines from -c, -f, standard input and the prompt.
+// tui/lines.c -- runs lines from -c, -f, standard input and the prompt, and questions from -p.
 #include "tui/lines.h"
 
 #include <ctype.h>

@@ -23,7 +23,8 @@ struct lines {
     bool script;  // Ctrl-C ends everything, not only the running line
 };
 
-// Adds a sink that stops scripts when they are interrupted or the output is closed.
+// Adds a sink that stops everything when a script is interrupted, a signal ends the program or a
+// write fails.
 void lines_watch(struct lines *l);
 // Reports an error as an event.
 void lines_print_error(const struct lines *l, const char *where, const struct err *err);

@@ -65,7 +65,7 @@ static int score_pattern(const struct item *item, const char *pattern)
 {
     const int label = list_score(item->label, pattern);
     const size_t n = strlen(pattern);
-    // Help matches only as an exact substring.
+    // The note matches only as a substring.
     const bool noted = n > 2 && strcasestr(item->note, pattern);
     const int whole = n > 2 && strcasestr(item->label, pattern) ? 40 : 0;
     if (help_finds(item->also, pattern) || help_finds(item->alias, pattern)) return label + 60;
@@ -237,7 +237,7 @@ static struct area list_area(const struct list_view *l, struct area screen)
     const int need = (int)item_count(l) + 3 + tells_of_more(l);
     if (a.height > need && (need >= 8 || l->kind == LIST_START)) a.height = need;
     a.x = screen.x + (screen.width - a.width) / 2;
-    // The start list must not cover the welcome at the top: it lies on the status line.
+    // The start list must not cover the welcome at the top: it ends directly above the status line.
     const int above = screen.height - a.height, bottom = 2; // status line, input line
     a.y = screen.y + (l->kind == LIST_START && above >= bottom ? above - bottom : above / 3);
     return a;

@@ -2,7 +2,7 @@
 //
 //   list_open_palette(v, shell);          // or list_open_picker, list_open_help
 //   list_type(v, &key);
-//   list_act(v, "choose", shell);         // sets v->run or v->insert
+//   list_act(v, "choose", shell);         // sets v->run, v->insert or v->press
 #ifndef TUI_LIST_H
 #define TUI_LIST_H
 
@@ -21,8 +21,8 @@ void palette_describe(const struct view *v, struct canvas *c, struct area area);
 // the first six of these words.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
 // The files of the palette and of the pickers, which a slow folder may delay, are listed in another
-// thread (v->list_files): list_files calls found(self) with each part of them, which
-// list_files_free frees, while wanted(self) is true. list_take_files adds a part to the list that
+// thread (v->list_files): list_files lists them until wanted(self) is false, and calls found(self)
+// with each part, which list_files_free frees. list_take_files adds a part to the list that
 // requested it, if that is still open; a key that chooses may have been waiting for it.
 void list_files(const struct list_request *r, bool (*wanted)(void *self),
                 void (*found)(void *self, struct list_view *part), void *self);

@@ -1,9 +1,9 @@
 // tui/main.c -- the program: reads its arguments, connects its parts, runs lines, ends.
 //
 // Order: options; device; database; front end; MODEL; session; then -c, -f, -p and --image in their
-// order, or standard input, or the prompt. Exit status: 0, 1 a script failed or part of a
-// conversation could not be saved, 2 bad usage, 130 interrupted. A database that cannot be opened
-// only causes a notice.
+// order, or standard input, or the prompt. Exit status: 0; 1: a line of a script failed, output was
+// lost, or part of a conversation could not be saved; 2: bad usage; 130: interrupted. A database
+// that cannot be opened only causes a notice.
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>

@@ -34,13 +34,14 @@ int maps_grid(const struct view *v, const struct map *now, int *list, int most);
 void maps_next_grid(struct view *v);
 // Shows the map at an index of image.maps.
 void maps_go_to(struct view *v, int index);
-// Returns whether the values of such a map are shares of attention.
+// Returns whether the map's values are shares of attention.
 bool maps_share(const struct map *m);
 // Returns the sum of the values of all tiles of a map.
 double maps_sum(const struct image_view *i, const struct map *m);
 // Returns the sinks.phi map of the tile's layer and picture; NULL: not measured yet.
 const struct map *maps_phi(const struct image_view *i, const struct map *m);
-// Returns whether sinks can be left out of the map: it covers the patches, for one token and layer.
+// Returns whether sinks can be left out of the map: it covers the patches, for one layer, and its
+// kind has a map for each token.
 bool maps_has_sinks(const struct map *m);
 // Notes that a setting changed: drops the maps that the panel requested; maps_fill measures the
 // shown one again.

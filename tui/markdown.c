@@ -1,8 +1,8 @@
 // tui/markdown.c -- renders Markdown line by line, and the spans within each line.
 //
 // Reads the subset of CommonMark (spec.commonmark.org) and GitHub's tables that models write. A
-// source line becomes one shown line; fences are not shown. Code lines begin with a tab, for
-// wrap_begin_marked.
+// source line becomes one shown line, except fences and the rulers of wide tables, which are not
+// shown. Code lines begin with a tab, for wrap_begin_marked.
 #include "tui/markdown.h"
 
 #include <ctype.h>

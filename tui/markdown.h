@@ -5,10 +5,10 @@
 //   ... m.text.data, wrapped with wrap_begin_marked (tui/wrap.h) ...
 //   markdown_release(&m);
 //
-// Renders headings, bold, italics, code, lists, quotes, rules, links and tables. Marks without an
-// end stay as written, so that a growing answer can be shown. The source is untrusted and is only
-// copied: the canvas makes its control characters visible. Each shown byte has a style and the
-// position of its source byte.
+// Renders headings, bold, italics, code, lists, quotes, rules, links and tables. A growing answer
+// can be shown: marks without an end stay as written, except that a fence without an end makes all
+// lines after it code. The source is untrusted and is only copied: the canvas makes its control
+// characters visible. Each shown byte has a style and the position of its source byte.
 #ifndef TUI_MARKDOWN_H
 #define TUI_MARKDOWN_H
 

@@ -121,7 +121,8 @@ static int take_positional(void *self, const char *value, struct err *err)
     return take_model(o, value, err);
 }
 
-// Moves pictures after the last question before it, to which they belong: -p TEXT --image FILE.
+// If the steps end with a question and pictures after it, moves these before it: -p TEXT --image
+// FILE.
 static void place_pictures(struct options *o)
 {
     size_t i = o->step_count;

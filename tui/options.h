@@ -28,7 +28,7 @@ struct options {
     bool plain, json; // neither: chosen automatically
     bool help, version;
     int threads;        // 0 = one per core
-    struct step *steps; // in the order given
+    struct step *steps; // in the order given, but pictures at the end precede a question there
     size_t step_count;
     bool script;                // a step is not --image: vlmsh runs the steps, then exits
     bool run;                   // the word `run` precedes MODEL

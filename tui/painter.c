@@ -14,7 +14,7 @@
 enum { KEPT = 24, WAITING = 3, NAMES = 240, FIRST_NAME = 16 };
 
 struct painted {
-    uint64_t key, used; // used: `clock` of the last painter_ready or painter_take
+    uint64_t key, used; // used: `clock` when it was kept, or of the last painter_ready or _take
     uint32_t id;
     struct buf bytes;
 };

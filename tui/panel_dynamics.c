@@ -152,7 +152,7 @@ static bool is_share(const struct series *s, int index)
     return unit && !strncmp(unit, "share", 5);
 }
 
-// Writes the values at the row: "layer 4: 39.3%, 2.59%". Each has the colour of its curve.
+// Writes the values at the row: "layer 4: 39.3% 2.59%". Each has the colour of its curve.
 static void draw_values(const struct series *s, struct canvas *c, struct area line,
                         const int *columns, int count, int row)
 {

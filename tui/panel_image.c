@@ -92,9 +92,9 @@ static void name_settings(struct buf *b, const struct view *v, const struct map 
     if (m->quick) buf_puts(b, "(changed settings) ");
 }
 
-// Shortens the words, then the bar; always draws both ends of the scale. Never cuts a number: "t11"
-// must not become "t1". While the mouse pointer is over the map, the patch below it takes the place
-// of the map's name, and if need be of the scale.
+// Shortens the words, then the bar; draws both ends of the scale. Never cuts a number: "t11" must
+// not become "t1". While the mouse pointer is over the map, the patch below it takes the place of
+// the map's name, and if need be of the scale.
 static void draw_map_legend(const struct view *v, struct canvas *c, struct area line,
                             const struct map *m)
 {

@@ -1,5 +1,4 @@
-// tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`. The list
-// is in Tab order.
+// tui/panel_list.h -- X(NAME): tui/panel_NAME.c defines `const struct panel panel_NAME`.
 X(compare)
 X(changed)
 X(chat)

@@ -37,8 +37,9 @@ static const struct setting *row_at(const struct view *v, int index)
     return index < v->set.count ? v->set.rows[index] : NULL;
 }
 
-// Lists the shown rows. The selection stays on its row; if the order changes while the panel is not
-// in use, the list returns to its first row. Editing ends if its row is no longer selected.
+// Lists the shown rows. While the panel is focused, the selection stays on its row; otherwise, if
+// another row becomes the first, the list returns to it. Editing ends if its row is no longer
+// selected.
 static void list_rows(struct view *v, bool focused)
 {
     struct settings_view *s = &v->set;

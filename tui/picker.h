@@ -1,4 +1,5 @@
-// tui/picker.h -- the pickers' contents: models, pictures, data, adapters, sessions; previews.
+// tui/picker.h -- the pickers' contents: models, pictures, data, adapters, sessions, scripts;
+// previews of pictures.
 #ifndef TUI_PICKER_H
 #define TUI_PICKER_H
 
@@ -17,8 +18,9 @@ const char *picker_command(const char *path, const char **what);
 // Returns the path as an argument of a command line, quoted if necessary.
 char *picker_quote(const char *path);
 
-// Lists the files of list_request `r` (tui/list.h): those of the palette; the entries of a picker's
-// folder; its kind's files in the folders there. wanted(self) false ends the listing.
+// List files for a request (tui/view.h): palette_files those of the palette, picker_entries the
+// entries of the folder r->folder, picker_deeper the files of the picker's kind in the folders
+// there. wanted(self) false ends the listing.
 void palette_files(struct list_view *l, bool (*wanted)(void *self), void *self);
 void picker_entries(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
                     void *self);

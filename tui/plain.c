@@ -187,7 +187,8 @@ static const struct graphics_way *way_of(const struct plain *p)
     return graphics_way(graphics_choose(&p->graphics, setting));
 }
 
-// Returns whether the terminal draws pictures. The first call queries it.
+// Returns whether the terminal draws pictures. The first call queries it if a person types, else
+// guesses.
 static bool draws_pictures(struct plain *p)
 {
     struct buf typed = { 0 };
@@ -322,8 +323,8 @@ static void show_table(struct plain *p, const struct event *e)
 
 static const char shades[] = " .:-=+*#%@"; // from sparse to dense
 
-// Draws each cell as a shade, doubled because a character is twice as high as wide. papers: adds
-// one of eight background colours to high values.
+// Draws each cell as a shade, doubled because a character is twice as high as wide. papers: gives
+// high values a background colour (step_of_eight).
 static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers)
 {
     enum { BLACK = 0, BLUE = 4, WHITE = 7 };
@@ -343,7 +344,8 @@ static void put_shades(struct buf *b, const struct event_heatmap *h, bool papers
     }
 }
 
-// Sets the colour of the text or the background (ground): exactly, or the nearest of 256.
+// Sets the colour of the text or the background (ground): exactly, or the nearest colour of the
+// cube in the palette of 256.
 static void put_colour(struct buf *b, bool ground, const uint8_t rgb[3], bool exact)
 {
     if (exact)

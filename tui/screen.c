@@ -365,7 +365,7 @@ static void open_all(struct screen *s, struct err *err)
     free(path);
     s->remembered = remembered_layout();
     terminal_locale();
-    s->prompt = prompt_new(&s->lookup, on_line, s); // before curses: both read terminfo
+    s->prompt = prompt_new(&s->lookup, on_line, s); // before the terminal: both read terminfo
     s->terminal = terminal_open(err);
 }
 

@@ -27,7 +27,8 @@ enum news_kind {
     NEWS_JOBS,     // data: struct jobs_news
     NEWS_FILES,    // data: struct list_view, files of the palette or a picker
     NEWS_CAPTURE,  // data: struct capture, owned by the waiting thread
-    NEWS_OPEN,   // text: the picker to open, "tour", "last", or "begin" (the start list, if unused)
+    NEWS_OPEN,   // text: the picker to open, "tour", "last", or "begin" (the start list, unless the
+                 // user has typed already)
     NEWS_DRAFT,  // data: struct draft, an earlier unsent line
     NEWS_MAP,    // event: a map that the screen requested
     NEWS_NO_MAP, // text: why the requested map cannot be computed; NULL: another line was queued

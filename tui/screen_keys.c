@@ -70,7 +70,7 @@ static bool read_change(const struct screen *s, const char *line, char key[KEY_M
     return read;
 }
 
-// A line that sets screen.layout comes before F7's choices, even if its value is the same.
+// A line that sets screen.layout takes precedence over F7's choices, even if its value is the same.
 static void note_layout(struct screen *s, const char *key, const char *value)
 {
     const bool possible = !strcmp(value, "auto") || text_listed(layout_names, value);

@@ -32,7 +32,8 @@ struct screen {
     struct key_reader reader;
     int layout;       // -1: the one that screen.layout names
     int before;       // the layout before a comparison was shown
-    char *remembered; // name of the layout that F7 chose last, for screen.layout auto; NULL: none
+    char *remembered; // the layout that F7 chose last before this start, for screen.layout auto;
+                      // NULL: none
     int focus;        // PANEL_...; PANEL_NONE: the input line
     bool dirty, leave, ended;
     bool used;               // a line was submitted
@@ -84,7 +85,7 @@ void screen_forget_layout(struct screen *s); // applies screen.layout, in place 
 
 // screen_tour.c: the steps of /tour, one after the other in the input line
 void screen_tour_offer(struct screen *s); // writes the current step into the input line
-void screen_tour_ran(struct screen *s, const char *line); // advances if the line is the step
+void screen_tour_ran(struct screen *s, const char *line); // advances if it has the step's command
 bool screen_tour_end(struct screen *s);                   // false: no tour is running
 
 // screen_keys.c

@@ -1,5 +1,6 @@
-// tui/signals.c -- signal handlers. They only set flags, cancel the engine (an atomic store), write
-// a byte to a pipe, or leave by _exit: nothing else is safe in a handler.
+// tui/signals.c -- signal handlers. They do only what is safe in a handler: set flags, cancel the
+// engine (an atomic store), write to a pipe, set an alarm, restore the terminal, leave by _exit or
+// raise the signal again.
 #include "tui/signals.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // tui/snapshot.h -- the engine's state for the screen, copied between two lines.
 //
-// Only the computing thread uses the engine; that thread posts a snapshot after every line that it
-// shows. Each picture is posted once, and again when its boxes change.
+// Only the computing thread uses the engine; that thread posts a snapshot after every line, except
+// lines that run only for their maps. Each picture is posted once, and again when its boxes change.
 #ifndef TUI_SNAPSHOT_H
 #define TUI_SNAPSHOT_H
 
@@ -18,7 +18,7 @@ struct method_state {
     bool possible;     // its key is not known to be refused
     bool known;        // the changes are known
     double tokens;     // visual tokens that the last layer would compute, less those now
-    double flops;      // FLOPs of the prompt, divided by those now
+    double flops;      // FLOPs that the prompt would take, divided by those now
 };
 
 struct snapshot {
@@ -36,8 +36,8 @@ struct snapshot {
 };
 
 struct preview {
-    int index; // of the picture in the conversation
-    char *path;
+    int index;  // of the picture in the conversation; -1: of a file (preview_file)
+    char *path; // NULL: the picture was removed from the conversation
     int64_t width, height, tokens;
     struct image image; // RGB, small
     uint64_t key;       // differs between pictures
@@ -65,6 +65,8 @@ struct posted_pictures {
     uint64_t boxes; // identifies the boxes drawn on that picture
 };
 
+// Posts the conversation's pictures that are new or whose boxes have changed, and those that were
+// removed since the last call.
 void post_pictures(struct posted_pictures *posted, const struct shell *shell, struct news_queue *q);
 
 #endif

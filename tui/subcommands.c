@@ -81,8 +81,8 @@ static int run_help(const struct subcommand *c, int argc, char **argv, struct er
 
 // A job's process runs `vlmsh job run ID`; run by hand, the command prints the job's progress.
 //
-// SIGINT, SIGTERM and SIGHUP pause the job: it writes a checkpoint and ends; /job N resume
-// continues it. A second signal ends the process at once, like kill -9; the last checkpoint stays.
+// SIGINT, SIGTERM and SIGHUP pause the job: it saves its work and ends; /job N resume continues it.
+// A second signal ends the process at once, like kill -9; what was saved before stays.
 // Shells send no signals: they write requests into the job's row (sessions/jobs.c).
 struct job_options {
     const char *action, *id, *db, *folder;

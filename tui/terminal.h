@@ -18,8 +18,9 @@ struct terminal;
 
 // Returns whether standard input and output are a terminal with cursor movement, not "dumb".
 bool terminal_possible(void);
-// If no locale is set, chooses C.UTF-8, and exports it to the environment for readline and editors:
-// call before using either. Returns whether the locale is UTF-8.
+// If no locale is set, and TERM is not a VT terminal, chooses C.UTF-8 and exports it to the
+// environment for readline and editors: call before using either. Returns whether the locale is
+// UTF-8.
 bool terminal_locale(void);
 struct terminal *terminal_open(struct err *err);
 void terminal_close(struct terminal *t);

@@ -1,13 +1,14 @@
-// tui/threads.c -- makes waiting threads spin briefly, then sleep; blocks signals in threads.
+// tui/threads.c -- makes OpenMP's waiting threads spin briefly, then sleep; starts threads that
+// block signals.
 //
 // By default, OpenMP's threads spin while they wait. If two programs share the cores (a chat and a
 // job), one program's spinning threads keep the other's threads from running, and both lose most of
 // their speed. But sleeping at once slows down a single program: a token of a 1B model takes 113
-// matrix products, and in a virtual machine waking a thread takes as long as some of them (a tenth
-// of the token's time on two cores of Zen 4). So threads spin for about the time between two
-// products, some microseconds, and then sleep; spinning seven times as long halved the speed of two
-// concurrent chats. libgomp reads the environment before main, so the program sets it and restarts
-// itself.
+// matrix products, and in a virtual machine waking a thread takes as long as some of these products
+// (on two cores of Zen 4, all wake-ups took a tenth of the token's time). So threads spin for about
+// the time between two products, some microseconds, and then sleep; spinning seven times as long
+// halved the speed of two concurrent chats. libgomp reads the environment before main, so the
+// program sets it and restarts itself.
 #include "tui/threads.h"
 
 #include <limits.h>

@@ -31,7 +31,8 @@ void typed_submit(struct typed *t, const char *submitted)
     bool fenced = is_code(text) && strchr(text, '\n') && !strstr(text, "\"\"\"") &&
                   !line_reader_open(&t->reader);
     typed_flush(t);
-    // Code that itself contains """ gets a slash in front, which marks it as code.
+    // Code that begins with // or /* and contains """ gets another slash in front: a line that
+    // begins with // is text for the model.
     const bool slashed = !fenced && is_code(text) && *text == '/' && strchr(text, '\n') &&
                          !line_reader_open(&t->reader);
     t->pending =

@@ -145,8 +145,8 @@ static bool only_confirms(const char *line, const char *text)
            !strcmp(text + n + 3, set + n + 1);
 }
 
-// Shows a message of a key's line on the status line, behind the line and earlier messages. With
-// fast keys, the shown line can be that of a later key.
+// Shows a message of a key's line as a hint, behind the line and earlier messages. With fast keys,
+// the shown line can be that of a later key.
 static void show_key_message(struct view *v, const char *text)
 {
     if (only_confirms(v->line, text) || only_confirms(v->key_line, text)) return;
@@ -159,7 +159,7 @@ static void show_key_message(struct view *v, const char *text)
     free(before);
 }
 
-// Shows a message in the conversation, or on the status line if a panel's key caused it.
+// Shows a message in the conversation, or as a hint if a panel's key caused it.
 static void show_message(struct view *v, enum entry_kind kind, const char *text)
 {
     if (v->by_key)

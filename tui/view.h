@@ -43,7 +43,7 @@ struct entry {
     bool open;              // ENTRY_REASONING: all lines are shown
     struct remark *remarks; // ENTRY_ANSWER: notices inside the answer
     size_t remark_count;
-    struct markdown shown; // ENTRY_ANSWER: as drawn at `width`
+    struct markdown shown; // ENTRY_ANSWER: as drawn at `width`; folded ENTRY_REASONING: its line
     bool undone;           // a question without an answer, not part of the conversation
     int width, lines;      // number of lines when wrapped at this width; width 0: not counted
     // ENTRY_TABLE: the source from which `render` makes the text; NULL: fixed text.
@@ -51,7 +51,7 @@ struct entry {
     char *(*render)(const void *source, int width);
     void (*forget)(void *source);
     int headings;    // number of heading lines of ENTRY_TABLE
-    int pan, widest; // columns scrolled sideways; width of the longest line
+    int pan, widest; // columns scrolled sideways; width of the longest line drawn so far
 };
 
 struct chat_view {
@@ -147,7 +147,7 @@ struct changed_view {
     char *which, *name, *title[2], *question, *reference, *answer[2]; // which NULL: none yet
     double score[2];
     bool better[2];
-    int64_t number, count; // from 1
+    int64_t number, count; // number: from 1
     struct previews *pictures;
     size_t picture;    // index of the shown picture
     int top;           // first visible line of the texts
@@ -314,7 +314,7 @@ struct view {
     bool busy, answering;
     bool attached;             // a picture was attached, and no entry has been added since
     bool by_key;               // a panel's key submitted the running line
-    bool reported;             // the running line has put a message on the status line
+    bool reported;             // the running line has put a message into the hint
     int keys_waiting;          // number of queued lines that panels' keys submitted
     char *line;                // the running line
     int waiting;               // number of queued lines
@@ -330,18 +330,18 @@ struct view {
     bool expect_message; // the running line is expected to become a message
     int tour;            // the offered step, from 1; 0: none
     int64_t prompt_tokens;
-    char *hint;     // shown until the next key
+    char *hint;     // shown above the status line until the next key
     char *key_line; // the line that does what the last key did; NULL: none yet
     // Requests of a panel.
     char *run;       // line to run
-    bool run_key;    // the line belongs to a panel's key: its messages go to the status line
+    bool run_key;    // the line belongs to a panel's key: its messages go to the hint
     char *quiet;     // line to run in the background for its maps
     char *preview;   // file to preview
     char *copy;      // text for the clipboard
     char press[32];  // a key to act on as if it had been pressed; "": none
     char *insert;    // text for the input line
     bool list_files; // the files of the open list
-    bool close;
+    bool close;      // leaves the layout that shows a comparison
 };
 
 struct view *view_new(void);
@@ -354,7 +354,7 @@ struct entry *view_add(struct view *v, enum entry_kind kind, const char *text);
 void view_key_line(struct view *v, const char *line);
 void view_hint(struct view *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Requests that a line be run. key: the line belongs to a panel's key, so its messages go to the
-// status line.
+// hint.
 void view_run(struct view *v, bool key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // Requests "/set KEY VALUE" with the value after the current one, as if a panel's key had submitted

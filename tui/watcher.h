@@ -19,7 +19,7 @@ struct watcher;
 struct jobs_wanted; // tui/view.h
 struct list_view;   // tui/view.h
 
-// db NULL: no jobs.
+// db NULL: no jobs, and drafts are not stored.
 struct watcher *watcher_start(const char *db, const struct draft_owner *owner,
                               struct news_queue *queue);
 void watcher_preview(struct watcher *w, const char *path);
@@ -27,7 +27,7 @@ void watcher_preview(struct watcher *w, const char *path);
 void watcher_files(struct watcher *w, const struct list_view *l);
 void watcher_jobs(struct watcher *w, const struct jobs_wanted *wanted);
 void watcher_draft(struct watcher *w, const char *session, struct draft d); // owns d
-// Ends the threads. False: a thread hangs, so memory that it uses must not be freed.
+// Ends the threads and frees w. False: a thread hangs, so memory that it uses must not be freed.
 bool watcher_stop(struct watcher *w);
 
 #endif

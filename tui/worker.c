@@ -44,7 +44,7 @@ static void free_draft(void *draft)
 }
 
 // Posts the unsent line of the session that became current; at the start, without a session, the
-// last unsent line of any session.
+// last unsent line of any session. At the start, also reports the session of a crashed shell.
 static void report_draft(struct worker *w)
 {
     struct store *store = w->shell->store;

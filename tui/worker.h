@@ -20,8 +20,8 @@ struct worker *worker_start(struct shell *shell, struct news_queue *queue,
 // Queues a line. live: it runs before the next token of the running answer (shell_line_live), or
 // before other queued lines. key: it belongs to a panel's key (NEWS_BUSY_KEY).
 void worker_submit(struct worker *w, const char *line, bool live, bool key);
-// Queues a line that runs only for its maps, once the queue is empty. It replaces an earlier line
-// of this kind, and ends early when another line is submitted.
+// Queues a line that runs only for its maps, once the queue is empty. It replaces a queued line of
+// this kind, and ends early when worker_submit queues a line.
 void worker_submit_quiet(struct worker *w, const char *line);
 // Cancels the running line and drops the queued ones that are not live. Returns the number of
 // dropped lines, with their texts in `dropped` (may be NULL).

@@ -28,8 +28,8 @@ struct wrap {
 };
 
 struct wrap wrap_begin(const char *text, int width);
-// Wraps text of markdown_render: only a tab begins a line of code, and continued lines of a list
-// item align with its words.
+// Wraps text of markdown_render: only a tab begins a line of code, and continued lines keep the
+// indent of their line; in a list item, they align with its words.
 struct wrap wrap_begin_marked(const char *text, int width);
 bool wrap_next(struct wrap *w);
 int wrap_count(const char *text, int width); // lines; at least 1
