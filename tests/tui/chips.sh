@@ -1,5 +1,5 @@
-# tests/tui/chips.sh -- the methods under the picture (tui/chips.c): what each would change agrees with
-# /flops, a click or key switches a method, and its settings come first.
+# tests/tui/chips.sh -- the methods under the picture (tui/chips.c): what pruning and the FFN approximation
+# would change agrees with /flops, a click or key switches a method, and its settings come first.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -100,7 +100,7 @@ wait_for 'shell> *$'
 start
 wait_for '─ jobs ─' 'the layout is not remembered'
 line '/set screen.layout auto'
-wait_gone '─ jobs ─' # the setting comes before F7's choice
+wait_gone '─ jobs ─' # the setting takes precedence over F7's choice
 keys C-p
 wait_for 'find:'
 keys -l trip

@@ -11,7 +11,7 @@ start() { # COLUMNS LINES [ARGUMENT...]
 }
 
 start 120 36
-# Messages of a panel's keys appear on the status line, not in the conversation.
+# Messages of a panel's keys appear above the status line, not in the conversation.
 keys F4 End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
 keys Down Enter BSpace 7 Enter

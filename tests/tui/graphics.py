@@ -4,7 +4,7 @@ screen can be saved as a PNG.
 
     t = GraphicsTerminal(["./vlmsh"], "kitty", size=(36, 120), cell=(10, 20))
     t.wait_text("F1 keys"); t.type("/image a.png\\r")
-    t.wait(lambda: t.pictures)
+    t.wait_for(lambda: t.pictures, "a picture")
     t.save("screen.png")
 
 Pictures are a list of (x, y, columns, lines, pixels, id): cells from 0; pixels are rows of (r, g, b, a).
@@ -116,7 +116,7 @@ class GraphicsTerminal(Terminal):
                  background=None):
         self.background = background  # as in the reply to OSC 11: "0000/0000/0000"
         self.kind, self.cell, self.answers = kind, cell, answers
-        self.has = colours # colours in its reply: 256 or 1 << 24; 8: no reply
+        self.has = colours # colours that its replies report: 256 or 1 << 24; 8: they report none
         self.driver = driver # the terminal driver reports the size in pixels, too
         self.lines, self.columns = size
         self.rest, self.received = "", {}
@@ -219,8 +219,8 @@ class GraphicsTerminal(Terminal):
         elif c == "\b": self.x = max(0, self.x - 1)
         elif c == "\t": self.x = min(self.columns - 1, (self.x // 8 + 1) * 8)
 
-    # Moves lines from `top` to the bottom of the region up by count (down: count < 0), with their
-    # pictures.
+    # Moves lines from `top` to the bottom of the region up by count (down: count < 0); pictures move
+    # only with the whole screen.
     def scroll(self, top, count):
         end = self.bottom + 1
         region, empty = self.cells[top:end], [[(" ", None, self.paper)] * self.columns for _ in range(abs(count))]
@@ -353,8 +353,8 @@ class GraphicsTerminal(Terminal):
         self.place(width, height, pixels, int(keys["c"]), int(keys["r"]), keys["i"])
 
     def placeholders(self):
-        """The picture's part at each placeholder cell. Together they must be a whole picture in
-        place, row by row: ValueError while they are not (yet)."""
+        """The pictures at placeholder cells; pixels outside these cells are transparent. ValueError
+        while the cells of a picture do not fit together (yet)."""
         found, w, h = {}, *self.cell
         for y, row in enumerate(self.cells):
             for x, (c, name, _) in enumerate(row):

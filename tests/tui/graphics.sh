@@ -102,7 +102,7 @@ for kind in "kitty", "iterm", "sixel":
     leave(t)
     check(not t.pictures, kind + ": nothing is left behind")
 
-# Cells with other proportions: placeholders leave no empty cells beside the picture.
+# Cells with other proportions: the half blocks that are drawn until the picture is ready leave nothing beside it.
 for kind, cell in ("sixel", (11, 20)), ("kitty", (12, 20)), ("iterm", (8, 17)):
     t = start(kind, cell=cell)
     t.wait_for(lambda: t.pictures, "a picture")

@@ -34,11 +34,11 @@ def start(kind, conf="conf", command=program, size=(40, 140), driver=False):
                           "env TERM=screen-256color " + command], kind, size=size, driver=driver)
     return t
 
-# The placeholders show the file's picture, enlarged.
 def shown(t):
     try: return t.placeholders()
     except ValueError: return []  # not completely drawn
 
+# True if the placeholders show the file's picture, enlarged, and only that: at the cell `at`, or anywhere.
 def right(t, at=None):
     pictures = shown(t)
     if len(pictures) != 1: return False
@@ -54,7 +54,7 @@ def right(t, at=None):
 def fresh(t):
     return not any(c[0] == PLACEHOLDER for row in t.cells for c, _, _ in row)
 
-# Below the picture's frame nothing is drawn: the picture is within the right column of the pane.
+# A pane that fills the window.
 t = start("kitty")
 t.wait_text("F1 keys")
 t.type("/image %s\r" % scene)
@@ -141,7 +141,7 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
 # position, even after lines scroll below it, with a list over it and an answer beside it. If the outer terminal does not
 # report its cells' size in pixels, vlmsh draws half blocks, so that tmux does not draw its own text.
 t = start("sixel", "sixel", "bash -c 'printf \"\\033[c\"; IFS= read -rsd c -t 5 x; printf \"said %q end\" \"$x\"; read -t 1'")
-t.wait_text("said .* end") # tmux's own notice
+t.wait_text("said .* end") # tmux's reply to DA1
 if not re.search("said .*;4.* end", t.text()):
     print("SKIPPED: sixels in tmux: this tmux is built without them")
     sys.exit()

@@ -95,7 +95,7 @@ same "a question with a word that begins with a dash" "$(jq -r .question "$work/
 run 1 '' demo/model -c "/ask --eachh demo/pictures/*.png What? --out $work/no.jsonl"
 grep -q "unknown option '--eachh': did you mean --each" "$work/err" || fail "a typing error: $(cat "$work/err")"
 
-# Completions: bash's are tried out; the others are only parsed, if their shells are installed.
+# Completions: bash's are run; the others are searched for words, and parsed if their shells are installed.
 for shell in bash zsh fish; do
     vlmsh help --completion $shell >"$work/completion.$shell" || fail "completions of $shell"
     for word in --no-session checkup --adapter sample.top_p; do

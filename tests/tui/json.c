@@ -60,7 +60,7 @@ static void test_texts(void **state)
                             .text = "a\x7f\xc2\x9b"
                                     "2J\xc3\xa9" },
            "{\"event\":\"text\",\"text\":\"a\\u007f\\u009b2J\xc3\xa9\"}");
-    // A truncated character, an overlong one, a surrogate, a stray byte.
+    // A truncated character of which two bytes are left, and a stray byte.
     expect(&(struct event){ .kind = EVENT_TEXT, .text = "x\xe2\x82y\xff" },
            "{\"event\":\"text\",\"text\":\"x\xef\xbf\xbd\xef\xbf\xbdy\xef\xbf\xbd\"}");
     expect(&(struct event){ .kind = EVENT_TEXT, .text = "\xc3\xa9\xf0\x9f\x90\xb1" },

@@ -1,4 +1,5 @@
-// tests/tui/keys.c -- tui/key_reader.c, keys.c: bytes to key names, key names to actions.
+// tests/tui/keys.c -- tui/key_reader.c, keys.c: bytes to key names, key names to actions; list.c,
+// picker.c: the search in lists, files that another thread lists, dropped pictures.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +59,7 @@ static void test_names(void **state)
     expect_key("\033[1;99A", "Up");
 }
 
-// Replies of the terminal, whole or byte by byte, are not keys; the reader reports that a part is
+// Replies of the terminal that arrive byte by byte are not keys; the reader reports that a part is
 // still missing.
 static void test_replies(void **state)
 {
@@ -512,7 +513,7 @@ static void test_listing(void **state)
     scratch_remove(folder);
 }
 
-// A panel's key hides its global binding.
+// A panel's key hides the global binding of the same key.
 static void test_help_rows(void **state)
 {
     struct view *v = view_new();

@@ -74,7 +74,7 @@ def hang():
         t = answer()
         freeze(t, "worker")
         if lives(t): return t
-        # Without a system call, the thread was inside an allocation and holds its lock.
+        # The thread was stopped inside an allocation and holds its lock.
         t.signal(signal.SIGKILL)
         ends_anyhow(t)
     sys.exit("the screen stops whenever the worker does")

@@ -1,4 +1,5 @@
-// tests/tui/maps.c -- tui/maps.c: the maps that arrive, and those of the strip of layers.
+// tests/tui/maps.c -- tui/maps.c: the maps that arrive, and those of the strip of layers;
+// tui/panel_image.c: the name of a box.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -215,8 +215,7 @@ wait_for 'attention layer 6 token 11'
 keys F3
 wait_for 'o: view'
 
-# A line sent while maps are computed is answered; a step after the pictures are removed says why it
-# fails.
+# A line sent while maps are computed is answered. Without screen.hover, movements are not reported.
 keys Up Escape
 line 'Where is the red circle?'
 wait_for '1 token,'

@@ -40,7 +40,7 @@ for size in '80 24' '40 15' '120 40'; do
     [ ! -s "$work/missing" ] || fail "at $size these words are cut: $(cat "$work/missing")"
     keys g
     wait_for ' 1-'
-    # Search: forwards, next, back, no match; Esc leaves the search, then the page.
+    # Search: forwards, next, no match; Esc leaves the search, not the page; backwards.
     keys /
     tmux send-keys -l 'SUBMITS the script'
     keys Enter
@@ -104,7 +104,7 @@ wait_for 'next colour map'
 click_on 'Esc: close'
 wait_gone ' /keys ─'
 
-# Clicks on words that name keys: on the status line, on a panel's frame, in a list, in a hint.
+# Clicks on words that name keys: on a page, on the status line, on the frame of a panel, list or page.
 click_on 'F4 settings'
 wait_for 'Up Down: choose'
 click_on 'Down: choose'

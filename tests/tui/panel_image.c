@@ -42,7 +42,7 @@ static void check_quiet(struct view *v, const char *line)
     v->quiet = NULL;
 }
 
-// Shows which words attend to one half of the picture: missing maps are requested at once.
+// Shows which words attend to one half of the picture: one line requests all missing maps.
 static void test_looks(void **state)
 {
     struct news_queue *q = news_queue_new();

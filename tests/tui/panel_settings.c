@@ -37,7 +37,7 @@ static void press(struct view *v, const char *name)
     panel()->type(v, &key);
 }
 
-// Selects the first setting, deletes its value and types it again.
+// Begins to edit the first setting: deletes its value and types 7.
 static struct view *begin(void)
 {
     struct view *v = view_new();
@@ -55,7 +55,7 @@ static void test_click_ends(void **state)
     static const int buttons[] = { 1, 4, 5 };
     for (int i = 0; i < 3; i++) {
         struct view *v = begin();
-        panel()->click(v, area, 2, 3, 0); // clicks with the mouse
+        panel()->click(v, area, 2, 3, 0); // a released button changes nothing
         assert_true(panel()->typing(v));
         panel()->click(v, area, 2, 3, buttons[i]);
         assert_false(panel()->typing(v));

@@ -153,7 +153,7 @@ static void make_file(const char *folder, const char *name)
     free(path);
 }
 
-// Tab on an open menu steps through it and wraps at its end.
+// Tab on an open menu steps through it.
 static void test_menu(void **state)
 {
     struct bench *b = begin();
@@ -181,7 +181,7 @@ static void test_menu(void **state)
     end(b);
 }
 
-// Home, End and Delete of every terminal work, whatever the user's inputrc binds.
+// Home, End and Delete of every terminal work, although the user's inputrc does not bind them.
 static void test_ends(void **state)
 {
     static const char *const modes[] = { "emacs", "vi" };
@@ -217,7 +217,7 @@ static void test_unbound(void **state)
     }
 }
 
-// Drawn and counted widths agree: joiners, selectors and skin tones take no cells, DEL two.
+// Joiners, selectors and skin tones take no cells, DEL two.
 static void test_lines(void **state)
 {
     struct bench *b = begin();
@@ -287,7 +287,7 @@ static void test_names(void **state)
     assert_int_equal(mkdir(models, 0700), 0);
     setenv("HOME", folder, 1);
     expect_completed(b, "/load ~/mo", "", "/load ~/models/");
-    // "~" is not a home folder here.
+    // Within quotes, "~" would be a folder of that name, so completion expands it.
     expect_completed(b, "/image ~/tw", folder, "/image \"%s/two words.png\" ");
     setenv("HOME", home, 1);
     end(b);

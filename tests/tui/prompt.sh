@@ -66,7 +66,7 @@ t.expect(prompt)
 t.type("\x04")
 check(t.wait() == 0, "Ctrl-D leaves with 0", t)
 
-# The history: private, newest last, no duplicates; lines with a leading space are not recorded.
+# The history: private, with texts of several lines as one entry; lines with a leading space are not recorded.
 file = os.path.join(work, "state/vlmsh/history")
 check(stat.S_IMODE(os.stat(file).st_mode) == 0o600, "the history file is private")
 lines = open(file).read().split("\n")

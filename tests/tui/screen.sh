@@ -39,8 +39,7 @@ keys Down
 wait_for 'attention layer 1 token 0'
 keys Escape; sleep 0.2
 
-# Settings through the panel, a user-defined key, and Alt-4 (which the model refuses with a
-# message).
+# Settings through the panel, by a user-defined key, and by Alt-1.
 keys F4
 keys End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
@@ -176,7 +175,7 @@ wait_for '─ picture ─'
 keys F7; keys F7
 wait_gone '─ picture ─'
 
-# /screen writes the screen as text, which is equal at the same size.
+# /screen writes the screen as text, at any size.
 line '/clear'
 wait_for 'the conversation was cleared'
 sleep 0.5
@@ -189,7 +188,7 @@ done
 grep -q '^ llava-1.5 cpu.* MB' "$work/a" || fail "the status line is not in /screen's file: $(tail -3 "$work/a")"
 grep -q 'the conversation was cleared' "$work/a" || fail "the conversation is not in /screen's file"
 
-# A click gives the focus; the wheel scrolls.
+# A click gives the focus.
 tmux resize-window -x 120 -y 36
 wait_for 'F1 keys'
 keys F7 # workbench again
@@ -278,7 +277,7 @@ tmux capture-pane -e -p | grep -q '48;2;' && fail 'true colour is used in GNU sc
 keys F10
 wait_for 'shell> *$'
 
-# Terminals without colours, an old one, and one without cursor addressing.
+# An old terminal without colours, and one without cursor addressing.
 line "TERM=vt100 LC_ALL=C '$VLMSH' $model"
 wait_for 'F1 keys'
 wait_for '+- conversation -'

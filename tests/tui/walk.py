@@ -46,7 +46,7 @@ def width(character):
 
 
 def cover(name, pixels, columns, lines, cell):
-    """For each cell of a picture of that name (of its bytes) its opaque pixels, as bits."""
+    """For each cell of a picture of that name (a hash of its bytes) its opaque pixels, as bits."""
     w, h = cell
     covers[name] = [[sum(1 << (y * w + x) for y, line in enumerate(pixels[top * h:(top + 1) * h])
                          for x, dot in enumerate(line[left * w:(left + 1) * w]) if dot[3])
@@ -202,9 +202,9 @@ class WalkTerminal(GraphicsTerminal):
         except OSError:
             return False
 
-    # True if the program's main thread is in poll() without a frame's timeout. A frame that changes nothing
-    # writes nothing, but may request the picture that the next frame shows. If the kernel does not show system
-    # calls (or numbers them differently), waits a fixed time instead.
+    # True if the program's main thread waits in poll() for at most FRAME: a frame is due. A frame that changes
+    # nothing writes nothing, but may request the picture that the next frame shows. False if the kernel does not
+    # show system calls (or numbers them differently): settle() then waits only for its fixed time.
     def frame_due(self):
         try:
             call = open("/proc/%d/syscall" % self.pid).read().split()
