@@ -1,8 +1,9 @@
 // tests/sessions/resume.c -- sessions/resume.c and saved.c: a session is restored unchanged, or the
 // program's state does not change.
 //
-// Both files are compiled here with a fake engine, which records its calls and can be made to fail
-// at each step. tests/sessions/replay.c tests the same with a real model.
+// Both files are compiled here with a fake engine, which records the models that it loads and can
+// be made to fail when it loads or identifies one. tests/sessions/replay.c tests the same with a
+// real model.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 #include "core/settings/changes.h"

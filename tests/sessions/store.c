@@ -258,8 +258,8 @@ static void test_first_start_meanwhile(void **state)
     store_close(s);
 }
 
-// Several first starts at the same time: each opens a database, but never that of a different
-// program.
+// Several first starts at the same time: each program opens the new database, and none takes it for
+// a file of another kind of program.
 static void test_first_starts(void **state)
 {
     enum { PROGRAMS = 4, ROUNDS = 40 };
