@@ -49,7 +49,8 @@ static void check_pass(const struct model *m, struct kv *kv, int64_t to, const d
     free(got);
 }
 
-// Layer 1 caches nothing; a cache of any other model does not fit.
+// Layer 1 caches nothing and computes no attention, so batches are impossible; layer 0 alone allows
+// them.
 static void check_cache(const struct model *m, const struct kv *kv)
 {
     const struct decoder_config *c = &m->decoder.config;
@@ -59,7 +60,7 @@ static void check_cache(const struct model *m, const struct kv *kv)
     assert_int_equal(kv_bytes(kv), (uint64_t)kv->layer[0].k.shape[0] * row);
     assert_true(flops_key_bytes(c, 0, DTYPE_F32) == (double)row);
     assert_true(flops_key_bytes(c, 1, DTYPE_F32) == 0 && flops_attention(c, 1, 9) == 0);
-    assert_false(decoder_traits(c).segments); // batches need all layers
+    assert_false(decoder_traits(c).segments); // all layers must allow batches
     struct decoder_config first = *c;
     first.layers = 1;
     assert_true(decoder_traits(&first).segments);

@@ -30,14 +30,14 @@ void naive_open(struct toy_tensor t[TOY_TENSORS]);
 void naive_close(struct toy_tensor t[TOY_TENSORS]);
 // Writes all files of the model's folder. `tied`: the head is the embedding, and not in the file.
 void naive_write(const struct toy_tensor t[TOY_TENSORS], const char *folder, bool tied);
-// Attention to cut: rows `to` do not see the keys `from` (but each sees itself) in `head`; -1: in
-// all heads.
+// A change of the pass. Attention to cut: rows `to` do not see the keys `from` (but each sees
+// itself) in `head`; -1: in all heads.
 struct naive_cut {
     const bool *from, *to; // [n]; NULL: no attention is cut
     int head;
-    int layers; // cuts only in the first `layers`; 0: in all
-    // Removes the output of a part (head, FFN or layer) of layer `layer`, or replaces it with its
-    // mean over all rows.
+    int layers; // number of layers to compute before the last norm; 0: all
+    // Removes the output of a part: NAIVE_HEAD: head `head` in all layers with attention; else the
+    // FFN of layer `layer` or that layer, whose output `mean` replaces with its mean over all rows.
     enum naive_part { NAIVE_NONE, NAIVE_HEAD, NAIVE_FFN, NAIVE_LAYER } part;
     int layer;
     bool mean;

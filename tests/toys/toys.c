@@ -185,7 +185,8 @@ static void its_flops_are_counted(void **state)
     golden_close(&g);
 }
 
-// Expects that the last answer used visual tokens from the trained projector, times this gain.
+// Expects that the last answer used visual tokens of the trained projector, normalised and
+// multiplied by this gain.
 static void answers_with_gain(struct golden *g, const float *gain)
 {
     struct err err = { 0 };

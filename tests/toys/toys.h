@@ -12,7 +12,7 @@ extern const struct probe probe_toy;
 extern const struct command command_toy;
 extern const struct family family_toy;
 
-// The program's lists with the toys appended.
+// Registers the program's lists with the toys appended.
 void toys_register(void);
 
 #endif
