@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes a folder of tests/goldens as GGUF files, as llama.cpp's converters do; needs only Python's library.
 
-    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--add TENSOR] [--drop TENSOR]] [--type f32|f16|bf16|q8_0|q4_0]
+    to_gguf.py FOLDER OUT.gguf [--mmproj OUT [--swap] [--drop TENSOR]] [--add TENSOR] [--type f32|f16|bf16|q8_0|q4_0]
                [--folder OUT] [--set KEY=VALUE] [--split N] [--split-heads]
 
-Matrices keep their type, or get the one named; vectors become F32. --folder writes the numbers that the GGUF file
-holds as a model folder, for comparison. --swap exchanges the layers of the encoder's FFNs, --add adds a tensor to
-the encoder and --drop removes one, --set KEY=null removes a key, --split-heads stores kv_b_proj as newer converters
-do.
+Matrices keep their type, or get the one named if their rows are whole blocks of 32; vectors become F32. --folder
+writes the numbers that the GGUF file holds as a model folder, for comparison. --swap exchanges the layers of the
+encoder's FFNs, --add adds a tensor (to the encoder with --mmproj), --drop removes one of the encoder, --set KEY=null
+removes a key, --split-heads stores kv_b_proj as newer converters do.
 """
 import argparse, array, json, math, os, shutil, struct, sys
 
@@ -216,7 +216,8 @@ def experts_of(t, halves, turned):
 
 
 def grouped(t, first, groups, each, rows):
-    """Rows from `first` on: groups of `each` heads of some rows, put side by side: the first head of each group, ..."""
+    """Rows from `first` on, heads of `rows` rows in groups of `each`: puts the first head of each group first, then the
+    second of each."""
     order = [first + (g * each + r) * rows + i for r in range(each) for g in range(groups) for i in range(rows)]
     return t.rows(list(range(first)) + order)
 
@@ -425,7 +426,7 @@ def tokenizer_pairs(folder, vocab_size, arch):
         pairs["pre"] = pre_of(text)
         pairs["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
         pairs["add_bos_token"] = "SpecialToken" in json.dumps(t.get("post_processor"))
-    elif arch == "gemma4":  # newlines are ordinary tokens
+    elif arch == "gemma4":  # added tokens that are not special, such as newlines, are ordinary ones
         pairs["model"] = "gemma4"
         pairs["merges"] = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
         pairs["scores"] = [-1000.0] * vocab_size
@@ -502,7 +503,7 @@ def gemma4_encoder(tensors, patch):
 
 
 def gemma4_unified_encoder(tensors, side):
-    """Without blocks; the columns of patches become 3 planes, and the positions of columns come before those of rows."""
+    """Without blocks; the numbers of a patch become 3 planes, and all positions of columns come before those of rows."""
     names = {"patch_dense": "v.patch_embd", "patch_ln1": "v.patch_norm.1", "patch_ln2": "v.patch_norm.2", "pos_norm": "v.patch_norm.3"}
     for key, t in tensors.items():
         stem, _, end = key.partition(".vision_embedder.")[2].rpartition(".")

@@ -4,8 +4,8 @@
     python tests/goldens/gemma4-moe/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
 Layers without a window use one projection for keys and values; experts are beside the FFNs; the tokens of a picture see
-each other in layers with a window; no layer has inputs of its own, and no linear layer has limits. The rest is as in
-../gemma4/make.py, whose functions this file uses.
+each other in layers with a window; no layer has inputs of its own, and no linear layer has limits. ../gemma4/make.py
+has the functions that this file does not define.
 """
 import importlib.util
 import json

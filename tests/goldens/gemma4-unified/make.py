@@ -5,7 +5,7 @@
 
 There is no encoder: each patch becomes a visual token by one linear layer. The tokens of a picture see each other in
 all layers, whatever the window, which is shorter than a picture here. Layers without a window use one projection for
-keys and values. The rest is as in ../gemma4-moe/make.py, whose functions this file uses.
+keys and values; there are no experts. ../gemma4-moe/make.py has the functions that this file does not define.
 """
 import importlib.util
 import json

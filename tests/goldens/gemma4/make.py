@@ -5,7 +5,7 @@
 
 Half of the layers attend to keys and values of earlier ones, with wider FFNs; each layer has inputs of its own; the
 encoder's linear layers limit inputs and outputs. Pictures have a budget of BUDGET visual tokens, fewer than the hub's
-processor allows. The rest is as in ../internvl3.5/make.py, whose functions this file uses.
+processor allows. ../internvl3.5/make.py has the functions that this file does not define.
 """
 import importlib.util
 import json

@@ -3,8 +3,8 @@
 
     python tests/goldens/glm-4.5v/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-One dense layer, two with experts; the routers' biases decide some choices. chat_template.jinja is kept. The rest is as in ../qwen3-vl-moe/make.py,
-whose functions this file uses.
+One dense layer, two with experts; the routers' biases decide some choices. chat_template.jinja is kept.
+../qwen3-vl-moe/make.py has the functions that this file does not define.
 """
 import copy
 import importlib.util

@@ -3,8 +3,8 @@
 
     python tests/goldens/internvl3.5-moe/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The decoder is Qwen3's with a mixture of experts. The rest is as in ../internvl3.5/make.py, whose functions this file
-uses.
+The decoder is Qwen3's with a mixture of experts. ../internvl3.5/make.py has the functions that this file does not
+define.
 """
 import importlib.util
 from pathlib import Path

@@ -4,8 +4,8 @@
     python tests/goldens/minicpm-v-4.6/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
 Pictures have an overview and up to two slices; windows are joined after the encoder's first block. `four` is the first
-prompt with four patches per visual token instead of sixteen. chat_template.jinja is kept. The rest is as in
-../qwen3.5/make.py, whose functions this file uses.
+prompt with four patches per visual token instead of sixteen. chat_template.jinja is kept. ../qwen3.5/make.py has the
+functions that this file does not define.
 """
 import importlib.util
 import json

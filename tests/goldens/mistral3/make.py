@@ -3,7 +3,9 @@
 
     python tests/goldens/mistral3/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The rest is as in ../internvl3.5/make.py, whose functions this file uses.
+The decoder has no norms of queries and keys. Pictures of any size are not tiled; each visual token joins 2 x 2 patches,
+and a row of visual tokens ends in [IMG_BREAK]. `ministral` is the first prompt with Ministral 3's decoder.
+../internvl3.5/make.py has the functions that this file does not define.
 """
 import copy
 import importlib.util

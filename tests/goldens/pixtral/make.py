@@ -3,8 +3,8 @@
 
     python tests/goldens/pixtral/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The rest is as in ../mistral3/make.py, whose functions this file uses; tensors of the blocks, of methods and of
-training are left out, because ../mistral3 has them.
+Each patch is a visual token. Tensors of the blocks, of methods and of training are left out, because ../mistral3 has
+them. ../mistral3/make.py has the functions that this file does not define.
 """
 import copy
 import importlib.util

@@ -1,11 +1,11 @@
 """Writes variants.json and variants.safetensors: small matrices in the formats of quantised folders, in shapes, types and
-options that the libraries' own files (extracts.*) do not show, with the numbers that numpy decodes from them.
+options that the libraries' own files (extracts.*) do not show, with hashes of the numbers that numpy decodes from them.
 
     python3 make.py OUT_FOLDER
 
-A case CASE has the tensors "CASE/NAME" and, in the JSON file, config.json ("config"), for each matrix the SHA-256 of its
-f32 numbers, negative zeros made positive ("hash"), and the dtype that it has in memory ("kept"). Each decoding below is
-written from the layout's description, element by element; it shares no code with core/files/quantised/.
+A case CASE has the tensors "CASE/NAME" and, in the JSON file, config.json ("config"), the dtype that its matrices have
+in memory ("kept"), and by matrix the SHA-256 of its f32 numbers, negative zeros made positive ("hash"), and its shape
+("shape"). Each decoding below is written from the layout's description and shares no code with core/files/quantised/.
 """
 import hashlib, json, struct, sys
 import numpy as np
@@ -102,7 +102,7 @@ def packed(case, out, width, bits, group, scale_type, zeros, kept, order=None, d
     put(case, "m.weight_packed", "I32", words(q, bits))
     put(case, "m.weight_shape", "I64", np.array([out, width], np.int64))
     s = put(case, "m.weight_scale", scale_type, scales(out, groups) if scale is None else scale)
-    if zeros == "packed":  # along rows
+    if zeros == "packed":  # a word holds the zero points of several rows
         put(case, "m.weight_zero_point", "I32", words(z.T, bits).T.copy())
     if zeros == "plain":
         own = rng.integers(-8, 8, (out, groups)).astype(np.int8)

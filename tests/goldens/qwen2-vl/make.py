@@ -3,7 +3,8 @@
 
     python tests/goldens/qwen2-vl/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The rest is as in ../qwen3-vl-moe/make.py, whose functions this file uses.
+The decoder is dense, without norms of queries and keys; the encoder has quick_gelu and no DeepStack; tensors have the
+hub's older names. ../qwen3-vl-moe/make.py has the functions that this file does not define.
 """
 import copy
 import importlib.util

@@ -4,8 +4,8 @@
     python tests/goldens/qwen3.5-moe/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
 Each layer has experts and a shared one with a gate; the experts of a layer are stored together. Every second layer has a
-recurrence, whose output product has rows that fit q8_0's blocks. The rest is as in ../qwen3.5/make.py, whose functions
-this file uses.
+recurrence, whose output product has rows that fit q8_0's blocks. ../qwen3.5/make.py has the functions that this file
+does not define.
 """
 import importlib.util
 from pathlib import Path

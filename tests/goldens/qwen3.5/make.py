@@ -3,8 +3,9 @@
 
     python tests/goldens/qwen3.5/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-Of three layers, two have a recurrence; two value heads share a key head. The embedding is the output head, as in the models
-of up to 4B. chat_template.jinja is kept. The rest is as in ../qwen3-vl-moe/make.py, whose functions this file uses.
+Two of every three layers have a recurrence; two value heads share a key head. The decoder is dense; the encoder has no
+DeepStack. The embedding is the output head, as in the models of up to 4B. chat_template.jinja is kept.
+../qwen3-vl-moe/make.py has the functions that this file does not define.
 """
 import copy
 import importlib.util

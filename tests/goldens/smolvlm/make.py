@@ -3,8 +3,8 @@
 
     python tests/goldens/smolvlm/make.py      # torch, transformers, safetensors, Pillow of ../README.md
 
-The tiles (20 pixels) are smaller than those of the table of positions (30), so that patches take the
-positions of their places. The rest is as in ../internvl3.5/make.py, whose functions this file uses.
+The tiles (20 pixels) are smaller than the pictures of the table of positions (30), so that patches take the positions
+of their places. ../internvl3.5/make.py has the functions that this file does not define.
 """
 import importlib.util
 import json
