@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs test programs (cmocka) and test scripts (.sh, with $VLMSH) in parallel, four more than processors
-# (scripts mostly wait), the slow ones first (tests/slow), and prints the output of those that fail.
+# (scripts mostly wait), the slow ones first (tests/slow). Prints a line for each test, and the last
+# 40 lines of the output of each that fails.
 # Lines that begin with "SKIPPED: " name checks that this machine does not allow; they are shown and
 # counted. A script without any check exits with 77. Ends with "N passed, N failed, N skipped" and, if any
 # test failed, with the names of those that did and status 1. TEST_UNDER is a command under which the
