@@ -103,8 +103,8 @@ static inline __attribute__((unused)) int64_t amx_groups(int64_t count, int64_t 
     return at_most((each < EACH ? EACH : each) * threads, count);
 }
 
-// A matrix to pack, indexed by row and element along K: x, or weights, whose rows become columns of
-// c.
+// A matrix to pack, indexed by row and element along K: x or queries; or weights, keys or values,
+// whose rows become columns of c.
 struct amx_source {
     const void *data;
     size_t row_bytes; // from one stored row to the next
@@ -167,7 +167,7 @@ VEC_INLINE void amx_pack_as(void *to, const struct amx_source *s, int64_t row, c
     for (int i = 0; i < AMX_SIDE; i++) vf_store((char *)to + (size_t)i * 64, v[i]);
 }
 
-// Packs a whole tile, the common case, without branches.
+// Packs a whole tile, the common case, without checks for its ends.
 VEC_INLINE void amx_pack_whole(void *to, const struct amx_source *s, int64_t row, int64_t k,
                                const bool pairs, const enum dtype dtype)
 {

@@ -14,7 +14,7 @@ static constexpr int SCORE_PITCH = TILE + 4, FEW_QUERIES = CUDA_FEW_ROWS, WIDEST
                      WIDEST_MMA = 128;
 
 struct attention_call {
-    float *y;                    // [N,H,dv]
+    float *y;                    // [N,H,dv], or NULL: only the statistics
     const float *q;              // [N,H,d]
     const void *k, *v;           // [P,Hkv,d], [P,Hkv,dv]
     const int32_t *first, *last; // [N] or NULL

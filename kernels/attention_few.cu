@@ -6,8 +6,8 @@
 //   m = max m_c,  y = sum out_c e^(m_c - m) / sum s_c e^(m_c - m)
 //
 // Memory bandwidth is the limit, so each block reads a whole key or value once for several heads of
-// a group. Eight threads share a key (128 bytes at a time), and a warp shares a value. Keys and
-// values are f32 or bf16.
+// a group. Eight threads share a key (f32: 128 bytes at a time), and a warp shares a value. Keys
+// and values are f32 or bf16.
 #include "kernels/attention_cuda.h"
 
 static constexpr int FEW_THREADS = 128, FEW_WARPS = FEW_THREADS / WARP;
@@ -21,7 +21,9 @@ static constexpr int64_t LEAST = 32, MOST = 256, BLOCKS_EACH = 4;
 // (core/model/decoder_step.c).
 static constexpr int64_t STRETCH = 256;
 
-static constexpr int64_t COUNTED = 4096; // counters in `done`, so at most as many blocks per part
+// Counters in `done`; with more blocks per part, join_kernel combines the parts.
+static constexpr int64_t COUNTED = 4096;
+
 // A block computes several heads only if their width d is at most WIDEST, or at most this if keys
 // have `more` elements.
 static constexpr int64_t WIDEST_LATENT = 512;

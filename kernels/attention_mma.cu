@@ -33,7 +33,7 @@ static __device__ inline void round_row(const struct mma_side &s, const T *from,
     }
 }
 
-// One block per row; each thread converts 8 elements of a head.
+// One block per row of each side; a thread converts 8 elements of a head at a time.
 static __global__ void round_kernel(const struct mma_sides all)
 {
     const struct mma_side &s = all.side[blockIdx.y];
@@ -336,8 +336,8 @@ bool attention_mma_ready(const struct attention_call *c)
            (c->keys + KEYS) * c->kv_heads * c->width <= INT32_MAX;
 }
 
-// Provides keys and values in the kernels' layout; rounds them into `scratch` unless they are
-// ready.
+// Points *keys at the keys and values: in place if attention_mma_ready, else rounded into
+// `scratch`.
 static int keys_ready(struct mma_keys *keys, const struct attention_call *c, char *scratch)
 {
     *keys = { static_cast<const uint16_t *>(c->k), static_cast<const uint16_t *>(c->v), true };

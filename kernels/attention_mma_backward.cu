@@ -12,9 +12,9 @@
 //
 // Sizes: 64 rows per block, 16 per warp. In the first kernel, a thread holds 64 sums of dq, and q
 // and dy in 64 registers. In the second kernel, it holds 128 sums of dk and dv, and tiles of only
-// 32 queries leave registers for the scores. The next tile is prefetched, which takes 70 KB for
-// WIDE 128, so two blocks fit on a multiprocessor of an A100 (164 KB) or an H200 (228 KB), and one
-// block on GPUs that allow 99 KB per block.
+// 32 queries leave registers for the scores. With the next tile, which is prefetched, a block
+// uses 69 KB for WIDE 128, so two blocks fit on a multiprocessor of an A100 (164 KB) or an H200
+// (228 KB), and one block on GPUs that allow 99 KB per block.
 #include "kernels/attention_mma_cuda.h"
 
 static constexpr int OWN_ROWS = 16 * WARPS; // rows per block

@@ -2,9 +2,10 @@
 // products of a warp's rows with a tile, and the keys that rows see.
 //
 // A block has WARPS warps; each warp has its own rows (16, or 16 times MANY), and all warps step
-// through the same tiles of KEYS keys. Scores, probabilities and sums never leave the warp's
-// registers: the scores of 16 rows by 16 keys, rounded, already have the layout of the left operand
-// of the product with the values (kernels/mma_cuda.h).
+// through the same tiles of KEYS keys (for the gradients of k and v, a warp's rows are keys, and
+// the tiles hold queries). Scores, probabilities and sums never leave the warp's registers: the
+// scores of 16 rows by 16 keys, rounded, already have the layout of the left operand of the product
+// with the values (kernels/mma_cuda.h).
 //
 // k and v, and in the backward pass q and dy, are first rounded to bf16, [heads, rows, WIDE]:
 // columns past the head's width and rows past the last are 0, so tiles are read whole and without
@@ -13,8 +14,8 @@
 // cache holds as bf16 are read in place in the forward pass, [rows, heads, d], if 16-byte pieces do
 // not cross heads (d is a multiple of 8); then bounds are checked.
 //
-// Heads of models have 64, 72, 80, 96 or 128 elements: WIDE is the smallest of 64, 80, 96 and 128
-// that fits.
+// Most models' heads have 64, 72, 80, 96 or 128 elements: WIDE is the smallest of 64, 80, 96 and
+// 128 that fits.
 #ifndef KERNELS_ATTENTION_MMA_CUDA_H
 #define KERNELS_ATTENTION_MMA_CUDA_H
 

@@ -19,9 +19,9 @@
 
 // Precision of matrix products. MATMUL_F32: computes in f32 with widened weights. MATMUL_BF16: if
 // the device multiplies bf16, operands are rounded to bf16 and sums are f32; otherwise it equals
-// MATMUL_F32, as it does in the forward pass of up to few_rows rows. In the forward pass a GPU does
-// not convert f16 weights: it rounds the other operand to f16, clamped to +-65504, even between the
-// products of a fused form (kernels/fused.h).
+// MATMUL_F32, as it does in the forward pass of up to few_rows rows. In the forward pass of more
+// rows a GPU does not convert f16 weights: it rounds the other operand to f16, clamped to +-65504,
+// even between the products of a fused form (kernels/fused.h).
 enum matmul_mode { MATMUL_F32, MATMUL_BF16 };
 
 // erf: 0.5 x (1 + erf(x/sqrt 2)); tanh: the tanh approximation; quick: x sigmoid(1.702 x).

@@ -21,7 +21,7 @@ static int bit(const uint8_t *bits, int byte, int number)
     return bits[byte] >> number & 1;
 }
 
-// Returns the stored integer of element i.
+// Returns the integer that element i's scale multiplies (of IQ4, from a table).
 static int integer(const void *block, enum dtype dtype, int i)
 {
     const struct block_q8_0 *q8_0 = block;

@@ -59,8 +59,8 @@ static bool ring_ready(struct ring *r)
     return r->there = true;
 }
 
-// Copies with several threads, because one thread cannot read a file's pages as fast as the bus
-// transfers them.
+// From LARGE bytes on, copies with several threads, because one thread cannot read a file's pages
+// as fast as the bus transfers them.
 static void fetch(char *to, const char *from, size_t bytes)
 {
     const size_t share = bytes < LARGE ? bytes : (bytes / FETCHERS + 4095) / 4096 * 4096 + 4096;

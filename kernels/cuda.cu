@@ -27,9 +27,9 @@ static struct gpu {
 static struct {
     int count;                // 0: not open
     int at;                   // the GPU that ops run on
-    char name[96], text[256]; // CUDA_GPUS_MOST numbers of four digits fit
+    char name[96], text[256]; // in `name`, CUDA_GPUS_MOST numbers of four digits fit
     char failure[256];
-    bool broken; // a copy failed: the next op reports it
+    bool broken; // a copy, a wait or an allocation failed: all later ops fail
     bool ring;   // few_rows_ring.cu is wanted
 } device;
 

@@ -40,7 +40,7 @@ void *cuda_scratch(size_t bytes);
 const void *cuda_scratch_of(int gpu); // the GPU's scratch; NULL: none
 // Records why an op failed; returns -1.
 int cuda_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Returns 0, or -1 after recording the failure of the last launch or an earlier one.
+// Returns 0, or -1 if the last launch or anything before it failed; failure() gives the reason.
 int cuda_started(const char *kernel);
 // Allows a kernel to use `bytes` bytes of dynamic shared memory. By default, dynamic and static
 // shared memory together are limited to 48 KB. Returns 0 or -1.
@@ -55,7 +55,7 @@ static inline int cuda_allow_shared(const char *name, Kernel kernel, size_t byte
     cudaGetLastError(); // reported here, not by a later op
     return cuda_fail("%s: %zu bytes of shared memory: %s", name, bytes, cudaGetErrorString(error));
 }
-// Records a failed copy; the next op reports it.
+// Records a failure outside of an op, unless `error` is success; all later ops report it.
 void cuda_broke(const char *what, cudaError_t error);
 // Makes later ops wait for an event of another stream.
 void cuda_await(cudaEvent_t event);

@@ -32,7 +32,7 @@ enum { CUDA_GPUS_MOST = 16 };
 // time: to f32 with MATMUL_F32, from blocks to bf16 with MATMUL_BF16.
 enum { CUDA_WORKSPACE = 32 << 20, CUDA_WIDENED = 1 << 24 };
 
-// Description of a GPU, queried without starting anything on it.
+// Description of a GPU, queried without opening it.
 struct cuda_gpu {
     char text[160]; // "NVIDIA H200, sm_90"
     size_t unused, total;

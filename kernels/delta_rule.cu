@@ -3,8 +3,7 @@
 // A block holds COLUMNS columns of one value head's state in registers and walks over the rows.
 // SPLIT threads share a column: thread s has the elements s, s + SPLIT, ..; sums over a column are
 // sums over these neighbours. The backward kernel walks back over chunks of rows, whose states the
-// forward kernel has stored; its sums over columns are added up by a second kernel, in a fixed
-// order.
+// forward kernel has stored; two further kernels add up its sums over columns, in a fixed order.
 #include "kernels/cuda.h"
 
 static constexpr int SPLIT = 8, COLUMNS = 32, THREADS = SPLIT * COLUMNS;

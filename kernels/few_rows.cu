@@ -126,7 +126,8 @@ template <typename T> static int launch(const struct few_rows *p)
     return 0;
 }
 
-// True if alignment and widths of all weights and rows suit the lanes' reads.
+// True if alignment and widths of all weights and rows suit the lanes' reads, and gate and up have
+// the same dtype.
 static bool readable(const struct few_rows *p)
 {
     bool can = ((uintptr_t)p->x | (uintptr_t)p->gain) % 16 == 0 && p->k > 0;

@@ -60,9 +60,9 @@ template <typename T> static __device__ inline int64_t staged_at(int64_t e)
     return (e - in) + in % COUNT / 4 * (4 * WARP) + in / COUNT * 4;
 }
 
-// Copies a row x (NULL: zeros) to shared memory: for each chunk, the first four elements of every
-// lane, then their next four. THREADS threads do this, of which this is number `thread`; returns
-// its part of the sum of squares.
+// Copies a row x (NULL: zeros), times the gain if there is one, to shared memory: for each chunk,
+// the first four elements of every lane, then their next four. THREADS threads do this, of which
+// this is number `thread`; returns its part of the sum of squares.
 template <typename T, typename Product>
 static __device__ float stage_part(float *to, const float *x, const Product &p, int64_t width,
                                    int thread)
@@ -168,8 +168,8 @@ static __device__ inline void walk(int64_t count, const float *x, int lane, Rows
     }
 }
 
-// Launches a kernel whose warps compute `units` rows or pairs of rows, with `numbers` floats of
-// shared memory; FUSED_NOT if the GPU has less shared memory.
+// Launches a kernel whose warps compute `units` pairs of rows of the weights, with `numbers` floats
+// of shared memory; FUSED_NOT if the GPU has less shared memory.
 template <typename Kernel, typename Call>
 static int launch_units(Kernel kernel, const char *name, const Call &call, int64_t units,
                         int64_t numbers)

@@ -6,7 +6,7 @@
 //   ffn    norm, two products, silu in one kernel; the last product, added to h, in another
 // Many rows: the same steps, with products by cuBLASLt. The kernel before a product writes the
 // product's input as bf16, or as f16 for f16 weights. Gate and up are never f32 in memory, and
-// cuBLASLt adds the last product to h.
+// cuBLASLt adds the last product to h, unless it is normed first.
 // Backward, many rows: the kernel that computes a gradient rounds it to bf16 once. One buffer sums
 // the gradients of x from all products; the norm's kernel reads the buffer and adds to dh.
 //

@@ -17,7 +17,7 @@ static constexpr int MOST = 384, CHOSEN_MOST = WARP;
 // --- the choice ----------------------------------------------------------------------------------
 
 struct choice {
-    const float *logits, *bias; // [E]; bias null: scores are a softmax
+    const float *logits, *bias; // [E]; bias NULL: weights are a softmax of the logits
     int32_t *index;             // [count]
     float *weight;              // [count + 1], the last: factor of the shared expert
     int experts, count, groups, groups_per_token;

@@ -1,6 +1,6 @@
 // kernels/offload.h -- device memory offloaded to the host until it is needed again.
 //
-//   int64_t number = b->offload->put(x, bytes);      // -1: no host memory, x stays on the device
+//   int64_t number = b->offload->put(x, bytes);      // -1: not copied, x stays on the device
 //   ... ops that read x ...
 //   b->offload->settle(number);                      // ops from here on may overwrite x
 //   ...

@@ -1,4 +1,4 @@
-// kernels/pack_cuda.h -- loads and stores two-byte elements, and elements of any dtype.
+// kernels/pack_cuda.h -- loads and stores two-byte elements, and elements of f32, f16 or bf16.
 #ifndef KERNELS_PACK_CUDA_H
 #define KERNELS_PACK_CUDA_H
 

@@ -6,8 +6,8 @@
 //   if (backend->rows_products) status = backend->rows_products(&(struct rows_products){ ... });
 //
 // The bits equal those of the ops rmsnorm and matmul (in bf16). Returns 0, -1 with failure() set,
-// or FUSED_NOT (kernels/fused.h): for up to few_rows rows, more than 128 products, or a weight that
-// is not bf16 or whose M is no multiple of 16.
+// or FUSED_NOT (kernels/fused.h): in MATMUL_F32, for up to few_rows rows, more than 128 products,
+// or a weight that is not bf16 or whose M is no multiple of 16.
 #ifndef KERNELS_ROWS_PRODUCTS_H
 #define KERNELS_ROWS_PRODUCTS_H
 

@@ -74,8 +74,8 @@ static inline struct dtype_form dtype_form(enum dtype dtype)
     return form[dtype];
 }
 
-// True if elements are stored in blocks. Such a tensor is only read, as the weight of a product or
-// a table of rows.
+// True if elements are stored in blocks. Such a tensor is only read: as the weight of a product, as
+// a table of rows, or by the op widen.
 static inline bool dtype_in_blocks(enum dtype dtype)
 {
     return dtype_form(dtype).numbers > 1;

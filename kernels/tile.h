@@ -3,14 +3,14 @@
 // A tile is up to TILE_ROWS rows by TILE_COLS columns of c = a b. b is a panel [inner][TILE_COLS]
 // (weights that panel_pack has widened and transposed), so each step of the inner dimension loads
 // two vectors of b and multiplies them by one element of each row of a. A result is one chain of
-// fused multiply-adds over the inner dimension, so it does not depend on how many rows are computed
+// multiply-adds over the inner dimension, so it does not depend on how many rows are computed
 // together.
 #ifndef KERNELS_TILE_H
 #define KERNELS_TILE_H
 
 #include "kernels/vec.h"
 
-// As many results as fit into the registers (32 with AVX-512, else 16) beside two vectors of b.
+// The results fit into the registers (32 with AVX-512, else 16), beside two vectors of b.
 enum { TILE_ROWS = VEC == 16 ? 12 : 6, TILE_COLS = 2 * VEC };
 
 // --- pairs of bf16 -------------------------------------------------------------------------------
