@@ -180,8 +180,8 @@ static void check_unseen(const struct backend *b, struct shape s, enum ranges ra
     call_free(&c);
 }
 
-// Keys and values that a row does not see cannot affect it, even if they are infinite or NaN: a
-// pass of many rows gives earlier rows the same values as without the later ones.
+// Keys and values that a row does not see cannot affect it, even if they are infinite or NaN; those
+// that it sees make it non-finite.
 static void test_unseen(void **state)
 {
     (void)state;

@@ -41,8 +41,8 @@ static void little_is_lost(void **state)
 {
     (void)state;
     static const double most[] = { 0.0049, 0.0713, 0.0172 };
-    static const float scales[] = { 0.02f, 1,
-                                    1000 }; // a block's scale is f16: of 1e-5 little is left
+    // Not 1e-5: as f16, a block's scale would lose most digits.
+    static const float scales[] = { 0.02f, 1, 1000 };
     float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
     for (int i = 0; i < 3; i++)
         for (int s = 0; s < 3; s++) {

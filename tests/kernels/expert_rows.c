@@ -1,5 +1,5 @@
 // tests/kernels/expert_rows.c -- kernels/expert_rows.c against sums in double, and bit for bit
-// against the ops of one expert after another, for any number of threads.
+// against the ops of one expert after another, for one to three threads.
 #include "kernels/expert_rows.h"
 
 #include "tests/kernels/close.h"

@@ -1,5 +1,5 @@
 // tests/kernels/gated_rows.c -- the fused gated FFN (kernels/gated_rows.c) equals its ops bit by
-// bit, for any number of threads. CPUs without AMX test only the refusals.
+// bit, for one to three threads. CPUs without AMX test only the refusals.
 #include "tests/kernels/close.h"
 
 struct ffn {

@@ -149,8 +149,8 @@ static void test_blocks(void **state)
             }
 }
 
-// Rows of the largest values: all with one sign, with alternating signs, and one among small
-// values.
+// Rows of the largest values: all with one sign, with alternating signs, and every 32nd one
+// among small values.
 static void fill_extreme(struct tensor *x, int kind)
 {
     for (int64_t i = 0; i < tensor_count(x); i++) {
@@ -239,8 +239,8 @@ static void test_many_rows(void **state)
     }
 }
 
-// f32 weights are packed for AMX, bf16 weights are read in place: the same values give the same
-// bits. Tests blocks of rows, pieces along K, and partial tiles.
+// With AMX, f32 weights are packed and bf16 weights are read in place: the same values give the
+// same bits. Tests blocks of rows, pieces along K, and partial tiles.
 static void test_packed_weights(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void test_packed_weights(void **state)
     }
 }
 
-// Compares dx and dw, accumulated, with sums in double.
+// Compares dx, added to and overwritten, and dw, added to, with sums in double.
 static void check_backward(const struct backend *b, enum dtype dtype, int64_t n, int64_t k,
                            int64_t m, enum matmul_mode mode)
 {
@@ -323,7 +323,8 @@ static void test_backward(void **state)
         }
 }
 
-// dx through quantised weights, whose columns are divided into panels that are smaller than blocks.
+// dx through quantised weights, whose columns are divided into panels, which may be smaller than
+// blocks.
 static void test_backward_blocks(void **state)
 {
     (void)state;

@@ -277,7 +277,8 @@ static void check_rounded(const struct backend *b, const struct tensor *x)
     }
 }
 
-// Every f16 and every bf16: NaN stays NaN, infinity infinity, and subnormals are exact.
+// Every f16 and every bf16 (in the largest shape): NaN stays NaN, infinity infinity, and subnormals
+// are exact.
 static void check_widen(const struct backend *b, int64_t n, int64_t d)
 {
     for (int dtype = DTYPE_F32; dtype <= DTYPE_BF16; dtype++) {

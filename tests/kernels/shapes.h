@@ -16,7 +16,7 @@ static inline void each_shape(const struct backend *b,
     check(b, 0, 16);
 }
 
-// Compares and frees a result.
+// Compares a result with `want`; frees both.
 static inline void finish(const struct backend *b, const char *op, struct tensor *y, double *want,
                           double absolute, double relative)
 {
