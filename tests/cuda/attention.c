@@ -1,5 +1,6 @@
 // tests/cuda/attention.c -- attention on tensor cores (kernels/attention_mma.cu and its gradient)
-// against the CPU, on odd lengths, every width of a tile and all ways to see keys.
+// and of few rows (attention_few.cu) against the CPU, on odd lengths, every width of a tile and all
+// ways to see keys.
 //
 // The inputs are rounded to bf16 in advance, as the kernel would round them (q times scale log2 e),
 // so both devices have the same scores and probabilities. The remaining difference comes from
@@ -94,8 +95,8 @@ static void equals_the_cpu(void **state)
             check_shape(shapes[i], (enum sight)sight);
 }
 
-// One row and a few: groups of heads that fit into one block, and larger ones; keys in many parts.
-// In either mode few rows are computed in f32.
+// One row and a few: groups of heads that fit into one block, and larger ones; keys in many parts;
+// heads that are wider than the tiles. In either mode few rows are computed in f32.
 static void few_rows(void **state)
 {
     static const struct shape shapes[] = {
@@ -261,7 +262,7 @@ static void unseen(void **state)
                                  way / 2 ? MATMUL_BF16 : MATMUL_F32, x);
 }
 
-// The same input gives the same gradients, bit for bit.
+// The same input gives the same dq and dk, bit for bit.
 static void repeats(void **state)
 {
     struct pair q = pair_noise(3, 130, 4, 64, 1), k = pair_noise(3, 200, 2, 64, 2);

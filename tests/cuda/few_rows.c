@@ -74,7 +74,7 @@ static void products_equal_those_of_single_rows(void **state)
     }
 }
 
-// Rows that fit together only on a large GPU, and rows that do not fit on a small one.
+// Rows of which one fits at a time, and rows that do not fit on a small GPU.
 static void little_shared_memory_changes_no_bit(void **state)
 {
     for (int i = 0; i < 5; i++) {
@@ -113,7 +113,7 @@ static void attention_equals_that_of_single_rows(void **state)
     for (int i = 0; i < 5; i++) {
         check_attention(counts[i], 0, 4, 2, 16);
         check_attention(counts[i], 253, 4, 2, 16);
-        check_attention(counts[i], 2300, 8, 1, 8); // few keys use parts of 32 keys, more use 64
+        check_attention(counts[i], 2300, 8, 1, 8); // keys in many parts
         check_attention(counts[i], 2301, 2, 2, 6);
         check_attention(counts[i], 40, 2, 1, 260);
     }

@@ -143,7 +143,8 @@ static void train_gains(struct bench *b, bool on)
         }
 }
 
-// Forward and backward pass; fused_back.c compares the backward forms.
+// Forward and backward pass. Only the forward forms are counted; fused_back.c tests the backward
+// forms.
 static void train(struct bench *b)
 {
     struct tape tape = { .backend = &device };

@@ -25,7 +25,7 @@ static void check_numbers(const struct model *m, const struct weight *w)
     free(wide);
 }
 
-// Counts the rounded weights, which must be exactly the untrained matrices of the decoder.
+// Counts the rounded weights, which must be matrices of the decoder.
 static int count_rounded(const struct model *m)
 {
     int count = 0;

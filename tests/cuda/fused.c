@@ -1,6 +1,6 @@
 // tests/cuda/fused.c -- the GPU's forms that fuse several ops (kernels/fused.h) against the same
-// ops on the CPU, on odd shapes; products of one row, of which these forms are made; and recordings
-// of ops. fused_experts.c tests experts and latent attention.
+// ops on the CPU, on odd shapes; products of one row, of which these forms are made; products with
+// f16 weights; copies; and recordings of ops. fused_experts.c tests experts and latent attention.
 #include "tests/cuda/fused.h"
 
 // --- one row -------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ static void heads_of_every_kind(void **state)
         const enum dtype dtype = (enum dtype)(i / 4 % 3), cache = i / 12 ? DTYPE_BF16 : DTYPE_F32;
         for (int kind = 1; kind < 12; kind++) { // 0 is check_qkv
             const bool packed = kind & 1, normed = kind & 2;
-            const int64_t sizes[] = { 0, 1, 3 }; // the rotated part: none, some, all
+            const int64_t sizes[] = { 0, 1, 3 }; // adjacent pairs: none, some, all
             check_variant(n, 4, 2, 6, dtype, cache,
                           &(struct variant){ packed, normed, sizes[kind / 4] });
             check_variant(n, 3, 1, 16, dtype, cache,

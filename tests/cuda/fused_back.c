@@ -290,9 +290,9 @@ static void check_normed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim
     pairs_release();
 }
 
-// Rotates the gradients of heads [n,count,dim] back and stores them in the layout of the products,
-// where the rows of a key head begin at `first`. Pair i is elements 2i and 2i + 1 of the product if
-// i < adjacent, otherwise elements i + adjacent and i + dim/2.
+// Stores gradients of heads [n,count,dim], rotated back already, in the layout of the products:
+// `each` heads per key head, from head `first` of its heads on. Pair i is elements 2i and 2i + 1 of
+// the product if i < adjacent, otherwise elements i + adjacent and i + dim/2.
 static void put_back(struct tensor *product, const struct tensor *heads, int64_t first,
                      int64_t each, int64_t kv_heads, int64_t adjacent)
 {
@@ -310,7 +310,7 @@ static void put_back(struct tensor *product, const struct tensor *heads, int64_t
     }
 }
 
-// One weight for queries, keys and values, with neighbouring dimensions as pairs.
+// One weight for queries, keys and values, with `adjacent` pairs of neighbouring dimensions.
 static void check_packed(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, int64_t adjacent)
 {
     const int64_t d = 24, group = heads / kv_heads, all = (heads + 2 * kv_heads) * dim;

@@ -170,7 +170,7 @@ static void experts_are_chosen_and_added_up(void **state)
 
 struct latent {
     int64_t d, heads, rank, nope, rope, value, low; // low 0: queries are not compressed
-    int64_t past, keys;                             // past: visible rows; keys: rows of the tensors
+    int64_t past, keys; // past: rows before the new one; keys: rows of the tensors
     enum dtype dtype, cache;
     bool after;
 };

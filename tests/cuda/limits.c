@@ -58,7 +58,8 @@ static int attend(int64_t rows, int64_t heads, int64_t kv_heads, int64_t width)
     return status;
 }
 
-// Logits of a training step over a large vocabulary, a wide layer, a long prompt.
+// Logits of a training step over a large vocabulary, a wide layer, a long prompt, a batch of
+// samples.
 static void large_sizes_pass(void **state)
 {
     if (!gpu) skip();

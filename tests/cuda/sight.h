@@ -4,7 +4,8 @@
 
 #include "kernels/tensor.h"
 
-// A row sees all keys; those before it; those of its sample; or a window, and some rows see none.
+// A row sees all keys; those up to its own; those of its sample up to its own; or a window, and
+// some rows see none. (Attention without first and last sees all.)
 enum sight { SEE_ALL, SEE_BEFORE, SEE_SAMPLE, SEE_ODDLY, SIGHTS };
 
 static inline void set_sight(struct tensor *first, struct tensor *last, int64_t n, int64_t keys,
