@@ -1,11 +1,12 @@
 // tests/cuda_host/bulk_copies.h -- the bulk copies and mbarriers of kernels/bulk_cuda.h, on the
 // host.
 //
-// A copy arrives when a thread waits for its phase, not before: code that forgets to wait reads the
-// old values. Like tests/cuda_ptx/, this ends the program with a message for addresses or sizes
-// that are not multiples of 16, copies that bring more bytes than announced, an mbarrier that is
-// not initialised, and too many arrivals; if threads wait for bytes or arrivals that never come,
-// the report of the hang names them. Only tests/cuda_ptx/ knows which thread still reads.
+// A copy arrives when a thread waits for its phase or the next phase begins, not before: code that
+// forgets to wait reads the old values. Like tests/cuda_ptx/, this ends the program with a message
+// for addresses or sizes that are not multiples of 16, copies that bring more bytes than announced,
+// an mbarrier that is not initialised, and too many arrivals; if threads wait for bytes or arrivals
+// that never come, the report of the hang names them. Only tests/cuda_ptx/ knows which thread still
+// reads.
 #ifndef TESTS_CUDA_HOST_BULK_COPIES_H
 #define TESTS_CUDA_HOST_BULK_COPIES_H
 

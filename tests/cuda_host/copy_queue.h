@@ -1,9 +1,9 @@
 // tests/cuda_host/copy_queue.h -- the queue of a GPU's second stream: copies that run in parallel
 // with kernels.
 //
-// Each copy runs as late as allowed: when another stream or the host waits for it. This reveals
-// memory that kernels overwrite too early. The destination of a copy to the GPU holds NaNs until a
-// stream that reads it has waited.
+// Each copy runs as late as allowed: when another stream or the host waits for it, or a later
+// copy to the GPU is queued. This reveals memory that kernels overwrite too early. The destination
+// of a copy to the GPU holds NaNs until a stream that reads it has waited.
 #ifndef TESTS_CUDA_HOST_COPY_QUEUE_H
 #define TESTS_CUDA_HOST_COPY_QUEUE_H
 

@@ -12,8 +12,8 @@
 // CUDA_HOST_OPEN=1 it is always accessible.)
 //
 // The emulated GPU refuses much of what a GPU would: grids, blocks and shared memory beyond its
-// limits, pointers outside of device memory, copies and products that exceed an allocation
-// (counts.cpp). With CUDA_HOST_DRY=1 it only checks: memory is address space only, kernels and
+// limits, pointers outside of device memory, copies and products that exceed an allocation.
+// With CUDA_HOST_DRY=1 (counts.cpp) it only checks: memory is address space only, kernels and
 // products do not run, and copies to the host give zeros, so a model of any size takes seconds.
 // CUDA_HOST_DRY=corners also runs the first and the last block of each kernel along each direction
 // of its grid, once per grid size: indices that overflow hit a guard page, or the sanitizer reports
@@ -271,9 +271,9 @@ template <typename F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttrib
     return cuda_host_allow(reinterpret_cast<const void *>(kernel), value);
 }
 
-// Graphs: the kernels of a capture run in order. Copies, cuBLASLt and everything that a GPU would
-// refuse make the capture fail. A stream that waits for a captured one joins the capture; at the
-// end, the first stream must have waited for all joined streams.
+// Graphs: the kernels of a capture run in order. Copies from and to the host, cuBLASLt and
+// everything that a GPU would refuse make the capture fail. A stream that waits for a captured one
+// joins the capture; at the end, the first stream must have waited for all joined streams.
 typedef struct cuda_host_graph *cudaGraph_t, *cudaGraphExec_t;
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
