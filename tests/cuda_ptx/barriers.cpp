@@ -1,8 +1,8 @@
 // tests/cuda_ptx/barriers.cpp -- mbarrier objects and the bulk copies that complete at them
 // (cp.async.bulk from global to shared memory), and which accesses they order.
 //
-// A copy runs as late as allowed: when a lane waits for its phase. A lane that waits is suspended
-// until its phase is complete; test_wait is treated like try_wait.
+// A copy runs as late as allowed: when a lane waits for its phase or the next phase begins. A lane
+// that waits is suspended until its phase is complete; test_wait is treated like try_wait.
 //
 // Accesses are ordered by vector clocks: each thread has an entry for every thread and every
 // mbarrier (for its copies), and an access whose time is below the entry happened before. An

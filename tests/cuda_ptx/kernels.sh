@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs tests/cuda/ while tests/cuda_ptx/ runs and checks the kernels' PTX: only the fast tests or,
+# Runs tests/cuda/ while tests/cuda_ptx/ runs and checks the kernels' PTX: only the suites in C or,
 # with TEST_PTX=all, also scripts and different orders of threads.
 shopt -s nullglob
 export CUDA_HOST_PTX=$PWD/build/ptx

@@ -1,5 +1,5 @@
-// tests/cuda_ptx/memory.cpp -- loads, stores and asynchronous copies; and the instructions for
-// early launches (griddepcontrol).
+// tests/cuda_ptx/memory.cpp -- loads, stores, prefetches, atom.inc, fences and asynchronous
+// copies; and the instructions for early launches (griddepcontrol).
 #include <stdlib.h>
 
 #include "ptx.h"

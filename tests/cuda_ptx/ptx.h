@@ -160,7 +160,7 @@ struct copy {
 struct launch {
     entry *code;
     dim3 grid, block;
-    uint32_t number; // number of the launch, counted from 1
+    uint32_t number; // the count of launches times 8, plus the GPU
     bool early;
     uint32_t block_number;
     uint3 block_at;

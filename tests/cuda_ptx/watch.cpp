@@ -27,8 +27,9 @@ constexpr uint32_t SEVERAL = 0xffffffff;
 // WARPS, for several warps; or A_COPY plus an mbarrier's number, for a bulk copy.
 enum : uint16_t { A_WARP = 0x8000, A_COPY = 0x4000, WARPS = 0xffff };
 
-// The last access: who made it, at which instruction, and when: the number of block barriers in all
-// launches so far, and the warp's counts of instructions since the last barrier.
+// The last access: who made it, at which instruction, and when: the number of block barriers and
+// begun blocks in all launches so far, and the warp's counts of instructions since the last
+// barrier.
 struct touch {
     uint32_t barrier, pc;
     uint16_t who, syncs, collectives;
@@ -45,7 +46,7 @@ struct unit {
 std::vector<unit> units;
 uint32_t barrier = 1, block_began = 1;
 
-// Reads of data from a bulk copy by warps other than that of unit.read, since the last barrier.
+// Reads of data from a bulk copy by warps other than that of unit.read, in this block.
 std::map<const unit *, std::vector<touch>> &readers =
     *new std::map<const unit *, std::vector<touch>>();
 

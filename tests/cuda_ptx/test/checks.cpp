@@ -1,5 +1,5 @@
 // tests/cuda_ptx/test/checks.cpp -- tests tests/cuda_ptx/ itself: small kernels with one error each
-// and the expected report; next to each a correct kernel, which must give no report. Also checks
+// and the expected report; among them correct kernels, which must give no report. Also checks
 // instructions against results taken from the PTX ISA.
 #include <stdio.h>
 #include <stdlib.h>
