@@ -2,7 +2,7 @@
 // (tests/cuda_host): the functions that core/ranks/ranks_nccl.c calls, with the signatures and
 // values of NCCL 2's nccl.h, over shared memory. "GPU memory" is the host's (CUDA_HOST_OPEN=1).
 //
-//   NCCL_HOST_REPORT=FILE   a line with each rank's counts when it exits
+//   NCCL_HOST_REPORT=FILE   a line with each rank's counts when its communicator is destroyed
 //   NCCL_HOST_FAIL=N        the Nth sum of rank 1 fails
 #include <fcntl.h>
 #include <sched.h>
@@ -34,7 +34,8 @@ struct comm {
     long sums, floats, shares, bytes, groups;
 };
 
-// The nesting depth of a thread's groups (ncclGroupStart); a call outside of a group forms its own.
+// The nesting depth of a thread's groups (ncclGroupStart), and the communicator that the outermost
+// one has used.
 static _Thread_local int depth;
 static _Thread_local struct comm *in_group;
 
