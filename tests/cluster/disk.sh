@@ -36,8 +36,8 @@ echo "full: after $took s: $(tail -1 "$work/out")"
 find "$disk/full" -name '*.part' | grep . && fail "an unfinished checkpoint is left"
 last=$(find "$disk/full" -name 'checkpoint-*' | sed 's/.*-//' | sort -n | tail -1)
 [ "$last" -lt 120 ] || fail "the disk had room for all checkpoints"
-# On the full disk the job fails again with any number of ranks; with free space it resumes and ends with the bits of an
-# undisturbed run.
+# On the full disk the job fails again with another number of ranks; with free space it resumes and ends
+# with the bits of an undisturbed run.
 vlmsh -c "/job $id resume --ranks 4" -c "/wait $id" >"$work/out" 2>&1 && fail "no error without room"
 grep -q "failed: rank 0: .*No space left on device" "$work/out" || fail "still full: $(tail -1 "$work/out")"
 rm "$disk/filler"

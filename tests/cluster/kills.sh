@@ -1,8 +1,8 @@
 # kills.sh -- a training run on two hosts. At random moments, a random rank is killed or stopped, or
 # a host leaves the network. Each time the job must end within 30 s with a message that names the
-# rank and the reason, its checkpoint must be whole, and the job must resume with a different number
-# of ranks. In the end the weights must equal those of an undisturbed run, bit for bit. Root only:
-# `make test-cluster`. KILLS sets the number of faults (50).
+# rank and the reason, its checkpoint must be whole, and the job must resume with a random number
+# of ranks (2 to 4). In the end the weights must equal those of an undisturbed run, bit for bit.
+# Root only: `make test-cluster`. KILLS sets the number of faults (50).
 . tests/commands/common.bash
 . tests/processes.bash
 . tests/cluster/hosts.bash

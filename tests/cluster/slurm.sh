@@ -79,7 +79,7 @@ timeout 120 bash -c '"$0" --db "$1" -f "$2"' "$VLMSH" "$work/vlmsh.db" "$work/sc
 cmp "$work/here/adapter_model.safetensors" "$work/there/adapter_model.safetensors" || fail "weights differ through Slurm"
 echo "$(tail -1 "$work/out")"
 
-# So do the other kinds of job.
+# So do jobs of other kinds.
 both() { # LINE: names OUT; runs it here and through Slurm
     local where
     for where in here there; do
@@ -141,7 +141,7 @@ until_state $((long_id + 1)) running
 vlmsh -c "/job $((long_id + 1)) cancel" >"$work/out" 2>&1
 until_state $((long_id + 1)) cancelled
 
-# A job that waits for another is cancelled before it starts.
+# A held job is cancelled before it starts.
 printf '%s\n' "${long[@]}" '/set job.sbatch --hold' "/train $work/data.jsonl $work/held --submit" >"$work/script"
 vlmsh -f "$work/script" >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
 until_state $((long_id + 2)) waiting
