@@ -127,7 +127,7 @@ def weight_errors(original, path):
 
 
 def compare(a, b):
-    """Mean KL(a || b); share of equal likeliest tokens, of all and of those where a's first two are 0.02 apart."""
+    """Mean KL(a || b); share of equal likeliest tokens, of all and of those where a's first two are at least 0.02 apart."""
     log = lambda x: x - x.max(1, keepdims=True) - np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
     kl, same, sure = [], [], []
     for i in range(0, len(a), 64):

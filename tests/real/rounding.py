@@ -71,7 +71,8 @@ def logits(model, ids):
 
 
 def compare(name, a, b):
-    """Prints KL(a || b) and the share of positions with the same likeliest token; among the others, how many are close in a."""
+    """Prints KL(a || b) and the share of equal likeliest tokens, of all and of those where a's first two are at least 0.02
+    apart; where they differ, how far apart the two are in a at most."""
     log = lambda x: x - x.max(1, keepdims=True) - np.log(np.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True))
     la, lb = log(a), log(b)
     kl = (np.exp(la) * (la - lb)).sum(1)
