@@ -5,8 +5,8 @@ export VLMSH PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=2 # as for the recorded outputs
 if [ "${UPDATE:-}" = 1 ]; then exec python3 tests/docs/examples.py README.md docs/*.md demo/README.md; fi
 
-# Checks the checker with wrong words, joined lines, wrong numbers, a failing command, and a fence
-# without a type.
+# Checks the checker with wrong words, joined lines, wrong numbers, wrong output at the prompt, a
+# failing command, and a fence without a type.
 wrong=$(mktemp)
 trap 'rm -f "$wrong"' EXIT
 cat >"$wrong" <<'END'

@@ -1,5 +1,5 @@
 # tests/docs/papers.sh -- docs/papers.md quotes the reports in demo/report: each verdict, and numbers that are in the
-# tables of the report (rounded, the sign may differ). Each report has its row.
+# report before its plan (rounded, the sign may differ). Each report has its row.
 set -eu
 exec python3 - <<'END'
 import pathlib
