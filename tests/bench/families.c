@@ -12,8 +12,8 @@
 // FLOPs are 2 per multiply-add of products and attention; bytes of a token are those of /flops:
 // weights (only chosen experts of a mixture), keys and values; a recurrent layer reads and writes
 // its state in place of these. A prefill has a second row, in bytes: each weight counts once, even
-// if blocks of rows read it again. Its third number is the limit as a share of the measured time;
-// at the limit, each product runs at the FLOP/s of `llama`'s prefill in the same turn, or as fast
+// if blocks of rows read it again. It also gives the limit as a share of the measured time: at
+// the limit, each product runs at the FLOP/s of `llama`'s prefill in the same turn, or as fast
 // as a plain loop reads its weights, whichever is slower.
 #include <omp.h>
 #include <stdio.h>
@@ -313,7 +313,7 @@ static double linear_flops(const struct linear *w)
     return w->weight.data ? 2 * (double)tensor_count(&w->weight) : 0;
 }
 
-// Multiply-adds of one row in the products of a block.
+// FLOPs of one row in the products of a block.
 static double block_flops(const struct vision_layer *w)
 {
     const struct linear *const all[] = { &w->q,   &w->k,   &w->v,    &w->qkv, &w->out,

@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     groups(e, "residual", "`/patch noise`", rounds);
     groups(e, "ffn", "`/patch noise --at ffn`", rounds);
     heads(e, false, rounds);
-    // The map of all heads of a large model takes minutes, so that its full runs do not count.
+    // Only of small models: for a large one, the map of all heads takes minutes.
     if (engine_model(e)->decoder.config.hidden <= 1024) heads(e, true, rounds);
     tokens(e, rounds);
     engine_free(e);

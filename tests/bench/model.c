@@ -1,7 +1,7 @@
 // tests/bench/model.c -- the whole program on the shape of Llama-3.2-1B with random bf16 weights:
-// time to load, prefill of 576 tokens, one-token decode, resident memory, each beside its limit
-// measured in the same run (the decoder's products by the libraries alone; a loop that only reads
-// the weights).
+// time to load and resident memory; prefill of 576 tokens and one-token decode, each beside its
+// limit measured in the same run (the layers' products by the libraries alone; a loop that only
+// reads the weights).
 //
 //   build/opt/tests/bench/model [FOLDER | FILE.gguf]     a missing FOLDER is written (2.5 GB)
 #include <omp.h>
@@ -27,7 +27,7 @@ enum { PROMPT = 576, TOKENS = 25, ROUNDS = 5, PAIRS = ROUNDS * (TOKENS - 1) };
 // decode, so that whatever else uses the machine's memory disturbs both sides alike.
 struct measured {
     const struct model *model;
-    double prefill[ROUNDS], library[ROUNDS]; // limit: all products of a prefill
+    double prefill[ROUNDS], library[ROUNDS]; // limit: the layers' products
     double token[PAIRS], reading[PAIRS];     // limit: reading all weights once
     int round, pairs;
     double since; // start of the current token; 0: not in decode
@@ -69,7 +69,7 @@ static void answer(struct engine *e, struct err *err)
     must(engine_raw(e, ids, PROMPT, err), err);
 }
 
-// All products of a prefill by the faster library, weights already f32.
+// The layers' products of a prefill by the faster library, weights already f32.
 static double library_seconds(const struct libraries *l, const struct decoder_config *c)
 {
     const int64_t shapes[][2] = { { c->heads * c->dim, c->hidden },

@@ -2,8 +2,8 @@
 # Runs the benchmarks of tests/bench/*.c (not lookahead) from BUILD_DIR; prints Markdown. Nothing is
 # asserted.
 #
-# With PEERS=PYTHON (an interpreter that has torch, transformers, gguf and llama-cpp-python) llama.cpp
-# and transformers are measured on the same folder in the same run, in turn with vlmsh.
+# With PEERS=PYTHON (an interpreter that has torch, transformers, gguf and llama-cpp-python)
+# llama.cpp, in turn with vlmsh, and transformers are measured on the same folder in the same run.
 set -eu
 build=${1:?usage: tests/bench/run.sh BUILD_DIR}
 cd "$(dirname "$0")/../.."

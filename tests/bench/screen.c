@@ -3,8 +3,8 @@
 //
 // Frames: a long conversation, a picture under a map that changes with every frame, settings, two
 // answers compared; drawn on a canvas and shown on a terminal in true colour that another thread
-// reads. Tokens: the same answer with and without the live map, in turn, on the small random model
-// and on a model folder when one is given. The real program on a 1B model: tests/bench/screen.py.
+// reads. Tokens: the same answer with and without the live map, in turn, on the given model folder
+// or, without one, a small random model. The real program on a 1B model: tests/bench/screen.py.
 #include <fcntl.h>
 #include <pthread.h>
 #include <pty.h>
@@ -67,7 +67,7 @@ static double own_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Draws a frame; *shown is the time until the terminal has it.
+// Draws a frame and returns its seconds; *shown: those of writing it to the terminal.
 static double frame(struct view *v, struct canvas *c, struct terminal *t, int layout, int token,
                     double *shown)
 {

@@ -1,7 +1,7 @@
 // tests/bench/training.c -- the cost of a training step in two very different shapes, against its
 // matrix products alone.
 //
-//  - small: a model of about 5 million f32 weights that sees pictures, all of it trained; samples
+//  - small: a model of about 6 million f32 weights that sees pictures, all of it trained; samples
 //    of about 300 rows, one by one and several in one pass
 //  - large: the decoder of Llama-3.2-1B, bf16 weights, 600 rows, 24 of them trained tokens; norms
 //    or LoRA of rank 32 trained; forward and backward pass, without the optimizer
@@ -44,7 +44,8 @@ static double peak_megabytes(void)
 
 // --- the limit -----------------------------------------------------------------------------------
 
-// Processor seconds of sgemm alone for a linear layer [m,k] over n rows: forward, by x and by w.
+// Processor seconds of sgemm alone for a linear layer [m,k] over n rows: forward, by x and, with
+// by_w, by w.
 static double layer_limit(dnnl_function *gemm, int64_t n, int64_t k, int64_t m, bool by_w)
 {
     static float *room;
@@ -120,7 +121,7 @@ static struct limit limit_of(const struct model *m, const struct step *s)
 
 enum { BATCH = 32, PATCHES = 144 };
 
-// Random weights, each with a gradient, until released by the arena.
+// A random matrix, or a vector filled with `size` (columns 0); with a gradient.
 static struct tensor weight(struct model *m, int64_t rows, int64_t columns, double size)
 {
     static uint64_t state = 1;
@@ -271,7 +272,7 @@ static double small_step(const struct model *m, struct loss_item *items, int tog
     return omp_get_wtime() - start;
 }
 
-// only: samples per pass; 0: each of the sizes in turn.
+// only: measures this one of the sizes (samples per pass); 0: each in turn.
 static void bench_small(int only)
 {
     static const int sizes[] = { 1, 8, 32 };

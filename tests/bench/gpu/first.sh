@@ -6,7 +6,7 @@
 #     machine     GPU, driver, missing libraries; an answer of the demo model
 #     right       correctness of products of few rows and of replayed decode steps, with
 #                 VLMSH_CUDA_FEW_ROWS=registers and =ring (docs/gpu.md)
-#     products    chains of products of few rows, with both values; the kernels one by one
+#     products    chains of products of few rows, by both kinds of kernels; the kernels one by one
 #     tokens      whole models, with ring, then with registers
 #     suites      all tests of tests/cuda
 #     answers, train, prune, attention, quantised, several, families

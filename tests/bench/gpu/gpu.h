@@ -46,7 +46,7 @@ static inline void gpu_open(void)
     exit(1);
 }
 
-// Noise of size one: GPUs multiply zeros faster than other numbers.
+// Noise of 1/8 to 1/2, of either sign: GPUs multiply zeros faster than other numbers.
 static inline struct tensor gpu_tensor(enum dtype dtype, int rank, int64_t a, int64_t b, int64_t c)
 {
     struct tensor t = { .dtype = dtype, .rank = rank, .shape = { a, b, c } };
@@ -118,8 +118,7 @@ static inline double gpu_product_seconds(int64_t n, int64_t k, int64_t m)
     return s;
 }
 
-// Adds a line to the file $BENCH_NUMBERS, if set; tests/bench/gpu/program.py compares it with its
-// own measurements.
+// Adds a line "WHAT.OF SECONDS" to the file $BENCH_NUMBERS, if set.
 static inline void gpu_note(const char *what, int64_t of, double seconds)
 {
     const char *path = getenv("BENCH_NUMBERS");

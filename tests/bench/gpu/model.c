@@ -81,7 +81,7 @@ static double least(double a, double b)
     return a < b ? a : b;
 }
 
-// Time of the products of n rows in all layers, and of the head's product of one row.
+// Seconds of cuBLASLt alone for the products of n rows in all layers; *flops: their operations.
 static double product_seconds(const struct decoder *d, int64_t n, double *flops)
 {
     const struct decoder_layer *w = d->layer;

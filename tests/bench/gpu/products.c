@@ -140,7 +140,7 @@ struct chain {
     double bytes;
 };
 
-// Whole blocks of any dtype.
+// n / by, rounded up to whole blocks of any dtype.
 static int64_t scaled(int64_t n, int64_t by)
 {
     return (n / by + 255) / 256 * 256;

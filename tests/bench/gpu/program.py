@@ -8,7 +8,7 @@ Prints a Markdown table, line by line.
 --peer PYTHON is an interpreter with torch and transformers; without it only vlmsh is measured. A failed
 measurement gives a line with the reason, and the rest continues.
 
-Training is a job, as /train starts it, on scenes that the program draws: 128 tokens of text after
+Training is a job, as /train starts it, on scenes that the program draws: 128 tokens of text beside
 the picture of each sample, checkpointing on (or host), steps 3 and later. Memory is the largest increase of
 the first GPU's used memory, which NVML reports 20 times a second: contexts, libraries and what an allocator
 holds are counted on both sides. The shell that starts the job has exited by then."""

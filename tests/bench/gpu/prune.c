@@ -1,7 +1,7 @@
 // tests/bench/gpu/prune.c -- CAPA's savings in the decoder's prefill on the GPU, against the ratio
 // of operations, and the cost of its score. Prints a Markdown table.
 //
-//   prune FOLDER [VISUAL]      number of visual tokens (default 576); 64 of text follow
+//   prune FOLDER [VISUAL]      number of visual tokens (default 576), among 64 of text
 //
 // A quarter of the visual tokens is kept from layer 3 on. The score is measured alone, with the
 // copy to the host that the layers wait for.
