@@ -321,8 +321,8 @@ static int ask(struct grid *g, size_t cell, struct err *err)
     }
     if (status == 0 && !(r->stopped && engine_cancelled(a.engine))) add_up(&a);
 
-    // True if neither this run nor an earlier one has answered anything. (Rank 0 computes the first
-    // sample.)
+    // True if neither this run nor an earlier one has answered anything. Rank 0 computes the first
+    // sample, so its r->why is set if this run had only errors.
     const bool none = !r->stopped && !r->answered && r->there == (int64_t)r->errors;
     if (status == 0 && none && r->failed)
         status =

@@ -50,7 +50,8 @@ struct ask_output {
 int ask_data_read(struct ask_data *d, const char *path, const char *images, struct err *err);
 void ask_data_release(struct ask_data *d);
 
-// `now` NULL: rejects only files that are not answer files. path and now must outlive *o.
+// Opens and locks the output, and reads its lines. `now` NULL: accepts lines of any provenance.
+// path and now must outlive *o.
 int ask_output_open(struct ask_output *o, const char *path, const struct provenance *now,
                     struct err *err);
 void ask_output_release(struct ask_output *o);

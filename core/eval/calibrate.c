@@ -81,7 +81,7 @@ struct running {
     struct job *job;
     struct options o;
     struct dataset data;
-    const struct settings *settings; // without methods that would change the measured tokens
+    const struct settings *settings; // with pruning and FFN approximation off
     struct method_tensors tensors;
     struct conversation c;
     struct calibration_sums *sums, *before; // before: copied at the last doubling; NULL: none

@@ -71,7 +71,7 @@ void compare_distance_release(struct compare_distance *d);
 struct comparison {
     struct compared_side side[2];
     bool comparable; // both sides have the same tokens; else there are no `first` and `distance`
-    bool known;      // they are those of the model of the conversation that was copied
+    bool known;      // both sides have the tokens of the model that `from` was computed with
     int64_t first;   // index of the first token that differs; -1: the answers are identical
     struct compare_distance distance;
 };

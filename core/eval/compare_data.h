@@ -8,8 +8,8 @@
 //
 // The two evaluations (core/eval/evaluate.h) run side by side, sample by sample; each answer that
 // the first generates is then fed to the second, as in core/eval/compare.h. Differences are paired:
-// the mean, over the questions that both sides scored with the first side's main metric, with a 95%
-// bootstrap interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th and
+// their mean is over the questions that both sides scored with the first side's main metric, with a
+// 95% bootstrap interval over the pairs (2000 resamples, drawn with a seeded generator; 2.5th and
 // 97.5th percentile). If that metric's scores are only 0 or 1, also computes McNemar's exact test
 // on the questions where the sides disagree.
 #ifndef CORE_EVAL_COMPARE_DATA_H
@@ -77,8 +77,8 @@ struct compare_work {
 // The cells are "A" and "B". A job keeps a line for each sample that both cells have processed.
 extern const struct grid_plan compare_plan;
 void compared_data_release(struct compared_data *d);
-// Reads the questions compared so far from a job's state file, by_step and the sums of both
-// evaluations; leaves the rest of *d zero.
+// Reads a job's state file: sets list, by_step and the tallies of both evaluations, and leaves the
+// rest of *d zero.
 int compare_data_read(const char *state, struct compared_data *d, struct err *err);
 
 // --- statistics ----------------------------------------------------------------------------------

@@ -140,8 +140,8 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// Returns "score (exact): 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)". The
-// scores are in the result that follows B's title.
+// Returns a text such as "exact: 0.82 | 0.79; Hellinger distance, mean 0.031 (/results compare)".
+// The scores are in the result that follows B's title.
 static char *outcome(const struct job_end *end)
 {
     static const char distance[] = "Hellinger distance, mean";

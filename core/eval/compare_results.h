@@ -26,8 +26,8 @@ char *compare_conclusion(const struct comparison *c);
 // Adds the table "compare.steps": distance and ids of the most likely tokens.
 void compare_results_steps(struct results *r, const struct comparison *c);
 
-// Adds the same tables for a data set, with notes that name the sides and the data;
-// "compare.steps": mean distance by step.
+// Adds the same tables for a data set, and notes: the titles of the sides, notices about the data.
+// Adds "compare.steps", the mean distance by step, if an answer has several.
 void compare_data_results(struct results *r, const char *const title[2],
                           const struct compared_data *d);
 // Returns the notices about the data (core/data/notices.h), once if both sides have the same. NULL:

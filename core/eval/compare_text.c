@@ -33,7 +33,7 @@ static void reader_init(struct reader *r, const struct model *m, const atomic_bo
     r->logits = xreallocarray(NULL, (size_t)(ROWS * m->decoder.config.vocab), sizeof *r->logits);
 }
 
-// Logits of rows first..first+n of the piece.
+// Reads the logits of rows first .. first+n-1 of the piece.
 static int read_logits(struct reader *r, int64_t first, int64_t n)
 {
     const struct decoder *d = &r->model->decoder;

@@ -20,11 +20,12 @@ struct text_difference {
 
 extern const char compare_sample_text[]; // about 700 tokens
 
-// Checks that the model can be compared on the text, which must have at least two tokens.
+// Checks that the model's tokenizer can encode the text, and into at least two tokens.
 int compare_text_check(const struct model *m, const char *text, struct err *err);
 
-// Processes the text in pieces of at most 512 tokens, in f32 arithmetic. `b` is the name of the
-// second form. Progress (may be NULL) counts each token once per model. Returns 0 or -1.
+// Processes the text in pieces of at most 512 tokens, in f32 arithmetic. `b` is the folder or
+// file of the second form, which is loaded. Progress (may be NULL) counts each token once per
+// model. Returns 0 or -1.
 int compare_text(const struct model *a, const char *b, const char *text,
                  const struct load_progress *progress, const atomic_bool *cancel,
                  struct text_difference *difference, struct err *err);

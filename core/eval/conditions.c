@@ -51,8 +51,8 @@ static int measure_row(struct grid *g, size_t cell, struct err *err)
 
 // --- differences and repetitions -----------------------------------------------------------------
 
-// Returns the index of repetition `number` of a name in the plan, or of its last repetition. *count
-// (may be NULL) becomes the number of repetitions.
+// Returns the index of repetition `number` (from 0) of a name in the plan, or of its last
+// repetition if it has fewer. *count (may be NULL) becomes the number of repetitions.
 static size_t repetition(const struct score_plan *p, const char *name, size_t number, size_t *count)
 {
     size_t found = 0, n = 0;
@@ -64,8 +64,8 @@ static size_t repetition(const struct score_plan *p, const char *name, size_t nu
     return found;
 }
 
-// Adds the tables whose names end in one of the texts `ends` (NULL-terminated); if not `with`, adds
-// all other tables.
+// with: adds the tables whose names end in one of the texts `ends` (NULL-terminated). Otherwise
+// adds all other tables.
 static void add_tables(struct results *to, const struct results *from, const char *const *ends,
                        bool with)
 {
@@ -103,8 +103,8 @@ static void add_differences(struct measured_row *row, const struct measured_row 
     results_release(&means);
 }
 
-// Adds to each row its differences from the row that has the first row's name and the same
-// repetition number.
+// Adds to each row with another name than the first row's its differences from the row that has the
+// first row's name and the same repetition number.
 static void find_differences(const struct measured_conditions *c)
 {
     const struct score_plan *p = c->rows;

@@ -1,4 +1,4 @@
-// core/eval/conditions.h -- measures a probe under several conditions (settings, checkpoints,
+// core/eval/conditions.h -- runs a probe under several conditions (settings, checkpoints,
 // models) side by side.
 //
 //   struct score_plan rows;

@@ -169,7 +169,7 @@ static int show_pictures(struct evaluating *v, struct ahead_sample *a, struct er
 static int attach_methods(struct evaluating *v, struct hooks *hooks, struct err *err)
 {
     if (conversation_hooks(&v->c, v->settings, v->r->tensors, hooks, err) < 0) return -1;
-    // The visual tokens that a method keeps may depend on the question, so nothing is reused.
+    // The visual tokens that a method keeps may depend on the question: no cached rows are reused.
     if (hooks->count) conversation_stale(&v->c, STALE_KV);
     for (int i = 0; v->r->hooks && i < v->r->hooks->count; i++)
         hooks_add(hooks, &v->r->hooks->list[i]);
@@ -270,8 +270,8 @@ static int ask(struct evaluating *v, const struct sample *s, const struct questi
 
 // --- choices -------------------------------------------------------------------------------------
 
-// Lists the choices as in MMLU, if the data name the right choice by number or letter and the
-// question does not list the choices: "QUESTION\nA. ...\nB. ...\nAnswer:". The letters are ranked.
+// Appends the choices to a question that does not list them, as in MMLU:
+// "QUESTION\nA. ...\nB. ...\nAnswer:".
 static void list_choices(struct message *m, const struct metric_case *mc)
 {
     struct content_item *last = NULL;
@@ -301,6 +301,7 @@ static int rank(struct evaluating *v, const struct sample *s, const struct quest
     const char **texts = xcalloc(n + 1, sizeof *texts);
     int64_t *lengths = xcalloc(n + 1, sizeof *lengths);
     double *loglik = xcalloc(n + 1, sizeof *loglik);
+    // If the data name the right choice by number or letter, the letters are ranked.
     const bool as_letters =
         !s->endings && n <= LETTERS && !choices_are_letters(mc) && choices_by_label(mc);
     struct hooks hooks;

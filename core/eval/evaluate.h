@@ -10,15 +10,16 @@
 //   ... t->metric->name, t->tally.scores.mean, t->low, t->high ...
 //   evaluation_release(&e);
 //
-// Asks every question that has an answer in the data, with the reference answers of earlier turns
-// in the conversation. Decodes greedily, unless the metric ranks choices or is the loss: the
-// settings' chat template, context and sample.max_tokens apply, the other sampling settings do not;
-// a limit of the evaluation set replaces sample.max_tokens, unless the user has set a smaller one.
+// Asks every question that has an answer in the data (a metric that ranks choices: only a sample's
+// last question), with the reference answers of earlier turns in the conversation. Decodes
+// greedily, unless the metric ranks choices or is the loss: the settings' chat template, context
+// and sample.max_tokens apply, settings of sampling do not; a limit of the evaluation set replaces
+// sample.max_tokens, unless the user has set a smaller one.
 // Consecutive questions about the same pictures, and the choices of a question, share passes
 // (eval.batch); with f32 matrix products the results are bit-identical to those of single passes.
 // With eval.first, another question precedes a sample's questions. Active methods work as in a
-// chat, one question at a time. A picture is encoded once for consecutive samples that show it.
-// Unless a method is on, their common prompt prefix is also computed once (the tokens that a method
+// chat, one question at a time. Consecutive samples with the same pictures share their visual
+// tokens and, unless a method is on, the common prefix of their prompts (the tokens that a method
 // keeps of a picture may depend on the question).
 //
 // Room core/eval/: questions about a data set, their answers and scores, the loss of samples, two
@@ -47,17 +48,17 @@ enum cut cut_of(const struct event_answer *a);
 // Returns "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did.
 char *cut_text(const int64_t counts[CUTS]);
 
-// One scored question, or a sample that could not be scored. All pointers are borrowed for the
+// A question, or a sample none of whose questions was asked. All pointers are borrowed for the
 // call.
 struct evaluated {
-    int64_t index, line;         // index of the sample in the data
+    int64_t index, line;         // of the sample: index in the data, line in the file
     int turn;                    // index of the question in its sample, from 0
     const char *id, *kind;       // id: as text, or "#INDEX"
     const char *group;           // of the question, such as MME's pairs; "": none
     const struct metric *metric; // NULL: skipped before it was known
     const char *prompt;          // the question's text
     const char *answer;          // generated; "" with metrics that generate nothing
-    const char *scored_text;     // the part of the answer that the rule reads: without thinking
+    const char *scored_text;     // the part of the answer that the rule reads; "": none
     const char *found;           // the extracted answer, NULL: none
     const char *reference;       // the first reference answer
     double score;                // NaN when skipped
@@ -102,7 +103,8 @@ struct evaluate_request {
     struct data_notices *notices; // counts remarks on the data; NULL: none
     // Answers to score instead of the model's, except by rules that rank choices; NULL: none.
     const struct answer_file *answer_file;
-    // Called after each question; returning false stops the run, like `cancel`. May be NULL.
+    // Called with each question, scored or skipped, and each skipped sample; returning false stops
+    // the run, like `cancel`. May be NULL.
     bool (*report)(void *self, const struct evaluated *e);
     // Called with each generated answer before it is scored, while its conversation exists (the
     // answer is the last message); may replace that message. -1: the question cannot be scored, err
@@ -152,7 +154,8 @@ struct evaluation {
     char *first;            // eval.first; NULL: none
     char *notices;          // of the data (core/data/notices.h); NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
-    int batch;              // questions per pass, if batching may change a score; else 0 or 1
+    int batch; // largest number of questions or choices per pass, if batching may change a score;
+               // else 0 or 1
 };
 
 // Returns -1 if no question could be scored, unless the run was cancelled. With r->first > 0, *e
@@ -160,7 +163,7 @@ struct evaluation {
 int evaluate_run(const struct evaluate_request *r, struct evaluation *e, struct err *err);
 // Run an evaluation sample by sample, so that two can alternate. The request must outlive it.
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e);
-bool evaluate_next(struct evaluating *v); // evaluates one sample; false: finished or cancelled
+bool evaluate_next(struct evaluating *v); // reads one sample; false: finished or cancelled
 int evaluate_close(struct evaluating *v, struct err *err);
 // Called every few samples with the number of samples read so far; returning false stops the
 // matching.

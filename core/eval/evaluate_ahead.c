@@ -3,8 +3,8 @@
 //
 // The thread reads and queues the samples in the order of evaluate_next. The queue is bounded by a
 // number of samples, and by the bytes of their pictures (one sample may exceed that bound).
-// A picture that cannot be decoded, or is not prepared for another reason, is decoded when it is
-// shown; only then are errors reported.
+// Decoding stops at a sample's first picture that fails. A picture that is not prepared is decoded
+// when it is shown, and only that reports an error.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct ahead {
 // State that only the thread uses.
 struct walk {
     struct image_decoder *decoder;
-    int64_t chosen;     // samples of the chosen kinds
+    int64_t chosen;     // samples so far that the request includes
     struct shown shown; // pictures of the last sample whose pictures were decoded
 };
 
@@ -59,7 +59,7 @@ static void decode(const struct ahead *a, struct walk *w, struct ahead_sample *s
         s->picture_count++;
 }
 
-// Reads sample i, and decodes its pictures if this process evaluates it.
+// Reads sample i. Decodes its pictures if this process is to ask the model about it.
 static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahead_sample *s)
 {
     const struct evaluate_request *r = a->v->r;

@@ -28,7 +28,7 @@ const struct setting eval_settings[] = {
     { 0 },
 };
 
-// Maximum number of cache rows that a batch may use in addition to the common prefix.
+// Limit on the estimated cache rows of a batch, without the common prefix.
 enum { ROWS_MOST = 4096 };
 
 int evaluate_batch_most(const struct conversation *c, const struct settings *s,
@@ -62,8 +62,8 @@ bool evaluate_take_next(struct evaluating *v, struct ahead_sample *a)
     return true;
 }
 
-// Returns the k-th sample after the current one (0: the next); NULL: it is not in the request, or
-// too far ahead.
+// Returns the k-th sample after the current one (0: the next); NULL: past the request's last sample
+// or its limit, or too far ahead.
 static struct ahead_sample *peek(struct evaluating *v, int k)
 {
     const struct evaluate_request *r = v->r;
@@ -87,8 +87,8 @@ struct questions {
     struct batch_answer answer[BATCH_MOST];
 };
 
-// Prepares the question's rows and the maximum length of its answer. Returns false if they exceed
-// the context, or if eval.first must be asked before this question.
+// Prepares the question's rows and the maximum length of its answer. Returns false on an error, if
+// the context has no row left for an answer, or if eval.first precedes the question.
 static bool prepare(struct evaluating *v, const struct sample *s, size_t message,
                     struct sequence *p, struct batch_answer *a)
 {
@@ -103,7 +103,7 @@ static bool prepare(struct evaluating *v, const struct sample *s, size_t message
            conversation_limit(c->model, v->settings) - p->n - a->closing >= 1;
 }
 
-// Adds a question; returns false if it does not fit into this batch.
+// Adds a question; returns false if it must be asked alone, or does not fit into this batch.
 static bool add(struct evaluating *v, struct questions *q, const struct sample *s, size_t message)
 {
     struct sequence *p = &q->prompt[q->count];

@@ -1,8 +1,8 @@
 // core/eval/evaluate_job.c -- the job `evaluate`: its arguments, scores and results.
 //
 // Reports every question once it is scored (EVENT_SCORE). STATE/scores.jsonl has a line for each
-// question, from which a resumed job restores its totals. The job continues with the sample at
-// which it stopped, and writes that sample's lines again, because some may be missing.
+// question, scored or skipped, from which a resumed job restores its totals. The job asks the last
+// sample of the file again and replaces its lines, because some may be missing.
 #include "core/eval/evaluate_job.h"
 
 #include <math.h>
@@ -343,7 +343,7 @@ static bool report_match(void *self, int64_t done, int64_t count)
 
 // --- the plan ------------------------------------------------------------------------------------
 
-// Reports each rank's layers and the memory that they took.
+// Reports each rank's layers and peak memory.
 static void report_stages(struct job *j)
 {
     const struct stages *s = stages_of(&j->model->decoder);
@@ -389,7 +389,7 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
     if (o->submit) w->submission = submission_new();
     if (o->predictions) w->predictions = submission_new();
 
-    // Model, set and kept lines must be the same for all ranks.
+    // Every rank must open the model and the same data; rank 0 opens the kept lines.
     int status = grid_use(g, cell, err);
     if (status == 0) status = open_set(w, set, err);
     if ((status = grid_agree(g, status, err))) return status;
@@ -552,7 +552,7 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// "exact 0.8250 (95%: 0.7850 to 0.8588), n 400"
+// Returns a text such as "exact 0.825 (95%: 0.785021 to 0.858816), n 400".
 static char *outcome(const struct job_end *end)
 {
     static const char *const keys[] = { "metric", "score", "low", "high", "n" };

@@ -95,11 +95,11 @@ void evaluate_options_report(const struct evaluate_options *o, const struct sett
 
 struct evaluate_work {
     struct evaluate_options options;
-    // Called after each question.
+    // Called with each question, scored or skipped, and each skipped sample.
     void (*report)(struct evaluate_work *w, const struct evaluated *e);
     // Called with each kept score; NULL: not needed.
     void (*take)(struct evaluate_work *w, const struct evaluated *e);
-    void *self; // the callbacks' argument
+    void *self; // for the callbacks
     struct evaluation result;
 
     struct grid *grid;
@@ -107,8 +107,8 @@ struct evaluate_work {
     struct submission *submission;  // answers for --submit; NULL: not requested
     struct submission *predictions; // as generated, for --export-predictions; NULL: not requested
     struct data_notices notices;
-    int64_t first;    // samples of earlier processes
-    int64_t pictured; // the last sample whose pictures were written
+    int64_t first;    // number of samples that earlier processes evaluated
+    int64_t pictured; // number (from 1) of the last sample whose pictures were written
     int64_t marred; // number of the last kept sample counted as skipped, so that it is counted once
     bool stopped;   // stopped while matching a file's answers
     struct err lost; // why the state cannot be written

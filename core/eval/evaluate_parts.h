@@ -13,8 +13,8 @@ struct ahead_sample {
     struct sample sample;
     int status; // of dataset_read, with err
     struct err err;
-    struct picture *pictures; // [picture_count] of sample.dialogue.paths, decoded; NULL: not
-                              // needed, the previous sample's, or undecodable
+    struct picture *pictures; // [picture_count] the first of sample.dialogue.paths, decoded; NULL:
+                              // not needed, or those of the previous sample
     size_t picture_count;
 };
 
@@ -86,7 +86,8 @@ bool evaluate_is_of_kind(const struct evaluate_request *r, const struct sample *
 // Returns whether the request includes s. It does not if s repeats an earlier sample.
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
 char *evaluate_name(const struct sample *s); // the sample's id, or "#" and its index. free() it
-// Returns the metric of the request, or the sample's own.
+// Returns the metric of the request, else the sample's own, else the loss. NULL: the sample names
+// an unknown metric.
 const struct metric *evaluate_metric(const struct evaluating *v, const struct sample *s,
                                      struct err *err);
 // Sets *q to the question of message i with its references: the sample's for its last question,
@@ -134,8 +135,8 @@ bool evaluate_has_first(const struct settings *s);
 // Asks eval.first about the pictures of d, already in the conversation, unless its answer is known.
 // Sets v->stopped when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
-// Returns the index of the message that eval.first precedes: d's first question, if that shows
-// pictures; else d->count.
+// Returns the index of the message that eval.first precedes: d's first question, if it shows
+// pictures. Returns d->count if it shows none, or if eval.first is none.
 size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d);
 // Appends eval.first with the pictures of `asked`, then its answer, then the text of `asked` to the
 // conversation.
@@ -149,8 +150,8 @@ void evaluate_ahead_take(struct ahead *a, struct ahead_sample *s);
 void evaluate_ahead_release(struct ahead_sample *s);
 void evaluate_ahead_free(struct ahead *a); // may be NULL
 
-// Computes the log-likelihood of each choice as the answer to the conversation (its last message is
-// the user's). Computes the prompt once.
+// evaluate_rank.c. Computes the log-likelihood of each choice as the answer to the conversation
+// (its last message is the user's). Computes the prompt once.
 int evaluate_rank(struct evaluate_passes *p, const char *const *choices, size_t count,
                   double *loglik, struct err *err);
 // Computes the loss of the messages' answers, with the conversation's pictures.
@@ -170,7 +171,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *outcome);
 // Returns the name of the i-th text of a scored question, and in *text the address of the pointer
 // to the text (which may be NULL). Returns NULL past the last text.
 const char *evaluated_text(struct evaluated *e, int i, const char ***text);
-// Appends a copy of a scored question, texts included.
+// Appends a copy of *e, texts included.
 void evaluate_pack(struct buf *b, const struct evaluated *e);
 // Shares the scores among all ranks, once each has done its share of a round, or at the end
 // (`rest`).

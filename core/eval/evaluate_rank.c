@@ -1,8 +1,9 @@
 // core/eval/evaluate_rank.c -- log-likelihood of given answers: the choices of a question, or the
 // reference answers.
 //
-// The prompt's rows are computed once and stay in the cache. For each choice, the prompt's last row
-// and the choice's rows are computed; one pass computes several choices (core/talk/batch.h):
+// The prompt's rows are computed once and stay in the cache. For each choice, the row before its
+// first token and the choice's rows are computed; one pass computes several choices
+// (core/talk/batch.h):
 //
 //   rows     0 .. p-2          p-1   p  ..  end-2
 //            in the cache      computed for each choice -> h[L] -> final norm -> head

@@ -70,7 +70,7 @@ void evaluate_count(struct evaluating *v, const struct evaluated *outcome)
     if (v->r->report && !v->r->report(v->r->self, outcome)) v->stopped = true;
 }
 
-// Adds the packed scores to the evaluation of v, and empties the buffer.
+// Counts and reports the packed scores in v, and empties the buffer.
 static void unpack(struct evaluating *v, struct buf *kept)
 {
     for (size_t at = 0; at < kept->length;) {
@@ -137,7 +137,7 @@ enum { FLIGHTS = 2 };
 
 struct flight {
     struct evaluate_request request;
-    struct evaluation scratch; // stays empty: the scores are packed
+    struct evaluation scratch; // gets no scores: they are packed
     struct evaluating *v;
     pthread_t thread;
     bool more;

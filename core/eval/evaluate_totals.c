@@ -165,7 +165,7 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
     };
     struct buf thoughts = { 0 };
     char *cut;
-    // The main total, and the number that the suite reports for the whole set.
+    // The main total, and the numbers of the set's own total.
     const struct evaluation_total *main = evaluation_main(e);
     if (main) {
         job_results_add(to, "metric", xstrdup(main->metric->name));
@@ -198,7 +198,7 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
         job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
     if (e->total_count && e->first) job_results_add(to, "eval.first", xstrdup(e->first));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
-    // Counts the answers whose thinking was removed before scoring, or kept.
+    // Counts the answers by what happened to their thinking.
     for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
         if (e->thoughts[i])
             buf_printf(&thoughts, "%s%s %lld %s", thoughts.length ? "; " : "", words[i],

@@ -101,14 +101,14 @@ struct grid_plan {
 
 struct grid grid_of_job(struct job *j);
 struct grid grid_of_engine(struct engine *e);
-// Adds a cell, which owns the settings from then on. The cell's name is `name` (or NULL), with
-// characters other than letters, digits and "+-._" replaced, cut to 60 bytes, and with a number if
-// another cell has that name or it is reserved.
+// Adds a cell, which owns the settings from then on. The cell's name is `name` (or NULL), cut to 60
+// bytes, with "_" for a leading dot and for characters other than letters, digits and "+-._", and
+// with a number if another cell has that name or it is reserved.
 struct grid_cell *grid_add(struct grid *g, const char *name, struct settings *settings);
 // Runs the cells, grouped by model, then by checkpoint. Returns 0 even if single cells failed; -1
 // on an error of the whole grid; or JOB_STOPPED.
 int grid_run(struct grid *g, const struct grid_plan *plan, struct err *err);
-// Restores the adapter of the engine's settings, and frees the cells.
+// Restores the adapter of the engine's settings, and frees the cells and the loaded model.
 void grid_release(struct grid *g);
 
 // --- for plans -----------------------------------------------------------------------------------

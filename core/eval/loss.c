@@ -125,8 +125,8 @@ static double tokens_of(const struct loss_item *item)
     return item->tokens > 0 ? item->tokens : (double)item->labels->trained;
 }
 
-// Computes the mean loss of each sample over its trained tokens, from the rows of h[L] [n, D] that
-// predict them.
+// Computes each sample's loss from the rows of h[L] [n, D] that predict its trained tokens: the sum
+// over these tokens, divided by tokens_of.
 static int head_loss(struct graph *g, const struct decoder *d, struct tensor *h,
                      const struct batch *b, const struct alive *alive, double share, double *losses)
 {

@@ -133,7 +133,7 @@ static const struct eval_set *set_named(const char *file)
     return best;
 }
 
-// Returns the set whose official file has this name, else the set that the name contains; NULL:
+// Returns the set whose official file has this name, else the set whose name it contains. NULL:
 // none, or the answers of VQAv2 and OK-VQA, which are read with their questions.
 static const struct eval_set *set_of_file(const char *file)
 {
@@ -156,8 +156,8 @@ static bool has_samples(const char *path)
     return good;
 }
 
-// Adds the evaluation set that `file`, a file or folder in `folder`, contains. Returns 1 if it
-// contains none.
+// Adds the evaluation set or data set that `file`, a file or folder in `folder`, contains. Returns
+// 1 if it contains none.
 static int add_entry(struct score_plan *p, const char *folder, const char *file, int64_t limit,
                      struct err *err)
 {
@@ -404,7 +404,7 @@ static bool has_row(const struct score_plan *p, const char *name)
     return false;
 }
 
-// Fails with the names of the rows; `line`: the plan's line that names a missing one.
+// Fails with the names of the rows. `line`: the keyword of the line that names a missing row.
 static int lacks_row(const struct score_plan *p, const char *line, const char *name,
                      struct err *err)
 {
@@ -748,7 +748,7 @@ struct settings *score_row_settings(const struct score_row *r, const struct prop
 }
 
 // Creates the settings of all rows of one model, made[row]. name NULL: the model of `base`;
-// otherwise opens the model `name` for this, without the adapter and calibrations of `base`.
+// otherwise opens the model `name` for this, without the adapter and phases.calibration of `base`.
 static int settings_of_model(const struct score_plan *p, const char *name,
                              const struct proposal *base, struct settings **made,
                              struct names *notices, struct err *err)

@@ -9,8 +9,8 @@
 //   row IRA: model=runs/ira ira.on=on                     a model of its own
 //   row LoRA: runs/lora                                   the folder of an adapter or model
 //   model 7B: llava-1.5-7b-hf                             every row without a model of its own
-//   checkpoints runs/sft                                  every row, and it with each checkpoint
-//   checkpoints IRA: runs/ira ira.on=on                   the row IRA, with words for checkpoints
+//   checkpoints runs/sft                                  every row as step 0, then per checkpoint
+//   checkpoints IRA: runs/ira ira.on=on                   the row IRA; settings per checkpoint
 //   seeds 1 2 3                                           every row with {seed}, for each seed
 //   compare FastV | CAPA                                  reports the difference CAPA - FastV
 //
@@ -18,8 +18,8 @@
 // differences are relative to the first row. Names, folders and words with spaces, ':' or
 // '|' are put in double quotes.
 //
-// In a folder, files and folders whose names contain the name of a set are sets, and so are data
-// sets that /eval reads without --set.
+// In a folder, files and folders that contain a set and have its name in theirs (or are named like
+// its official file) are sets, and so are data sets that /eval reads without --set.
 #ifndef CORE_EVAL_SCORE_PLAN_H
 #define CORE_EVAL_SCORE_PLAN_H
 
@@ -31,7 +31,7 @@
 #include "core/eval/evaluate_job.h"
 
 struct score_set {
-    char *name, *text; // text: argv as one text
+    char *name, *text; // text: holds the words of argv
     char **argv;
     int argc;
     struct evaluate_options options; // borrows argv

@@ -34,8 +34,8 @@ struct score_answer {
 struct score_value {
     double value, low, high; // NaN: unknown
     int64_t n;               // questions
-    size_t units;            // number of units that the bootstrap draws from; 0: no draws
-    double *draws;           // [SET_DRAWS], owned
+    size_t units; // number of units that the bootstrap draws from; of Avg and Improve %: of columns
+    double *draws; // [SET_DRAWS], owned; NULL: none
 };
 
 struct score_cell {
@@ -55,13 +55,14 @@ struct score_table {
     struct score_cell **cells;   // [rows][columns]
     struct score_value *average; // [rows] once finished
     struct score_value *change;  // [rows] Improve %
-    size_t averaged;             // sets in Avg; below 2: no Avg
+    size_t averaged;             // number of columns in Avg; below 2: no Avg
 };
 
 void score_table_add(struct score_table *t, const char *row, int64_t step, const char *set,
                      const struct evaluation *e, const struct score_answer *answers, size_t count);
 void score_table_finish(struct score_table *t);
-// Difference of two rows in a column, or in Avg (column = columns.count). The caller frees draws.
+// Returns row `to` minus row `from` in a column, or in Avg (column = columns.count). The caller
+// frees draws.
 struct score_value score_table_difference(const struct score_table *t, size_t from, size_t to,
                                           size_t column);
 // Columns row, series (the row without its step), step, column, value, low, high, n, difference
