@@ -28,7 +28,8 @@ struct set_columns {
     const void *self;
 };
 
-// text NULL: no names. Refuses unknown names, and names and columns given twice.
+// text NULL: no names. Refuses unknown names, columns given twice, and names given twice (except
+// picture: at most eight).
 int set_columns_parse(struct set_columns *c, const char *text, struct err *err);
 void set_columns_release(struct set_columns *c); // also accepts a zeroed one
 // Returns the record's key for a column of the file; NULL if another column has that key.

@@ -18,7 +18,7 @@ static const struct set_format *const formats[] = { &set_format_parquet, &set_fo
                                                     &set_format_lines, &set_format_object,
                                                     &set_format_csv };
 
-// With --columns, any file with a tab in its first line is read as TSV.
+// True if the first line has a tab. With --columns, such a file is TSV if no format recognises it.
 static bool has_tabs(const char *head)
 {
     return head[strcspn(head, "\t\n")] == '\t';

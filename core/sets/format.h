@@ -97,10 +97,11 @@ struct set_names {
     const char *to, *from[8];
 };
 
-// Makes a record from a JSON row: converts numbers to texts, as in tables, and renames keys.
-// `names` begins with "index". -1 if the row is NULL or not an object.
+// Makes a record from a JSON row, which it owns from then on, even on failure: converts numbers to
+// texts, as in tables, and renames keys. `names` begins with "index". -1 if the row is NULL (err is
+// unchanged) or not an object.
 int set_record_of(struct set_record *r, cJSON *row, const struct set_names *names, struct err *err);
-void set_put(struct set_record *r, const char *key, const char *text); // replaces a value
+void set_put(struct set_record *r, const char *key, const char *text); // adds or replaces a value
 // Sets "answer" to the texts of list[].key; if it finds none, changes nothing and returns false.
 bool set_put_answers(struct set_record *r, const cJSON *list, const char *key);
 

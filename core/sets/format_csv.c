@@ -1,4 +1,5 @@
-// core/sets/format_csv.c -- MMLU's CSV files: question, four choices, the letter; no header line.
+// core/sets/format_csv.c -- MMLU's CSV files: question, four choices, the letter; usually without a
+// header line.
 //
 // Few-shot examples are the first five rows of the subject's file among the development files:
 // ../dev/SUBJECT_dev.csv for test/SUBJECT_test.csv, as in MMLU's archive.

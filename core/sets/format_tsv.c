@@ -69,7 +69,8 @@ static int refuse_zero(const struct set_index *x, int64_t row, const struct buf 
 
 // --- pictures ------------------------------------------------------------------------------------
 
-// Returns the picture column of a row, unquoted; follows references to other rows.
+// Returns the picture column of a row, unquoted. Follows references to other rows; *row becomes the
+// row with the picture.
 static const char *image_text(const struct tsv *t, struct scratch *s, int64_t *row, struct err *err)
 {
     const struct set_index *x = &t->x;
@@ -171,8 +172,8 @@ static char *tsv_picture(void *self, const char *name, size_t *size, struct err 
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// "None" is a valid question, answer or choice, and "" a valid choice; in other columns both mean a
-// missing value.
+// "None" is a valid question, answer or choice, and "" is a valid choice; otherwise both mean a
+// missing value. "image" is read elsewhere.
 static bool is_there(const char *name, const char *field)
 {
     if (name[0] >= 'A' && name[0] <= 'Z' && !name[1]) return true;

@@ -20,7 +20,7 @@
 
 enum {
     BLOCK = 4 << 20,
-    KEY_MAX = 4096,       // bytes of an "index"
+    KEY_MAX = 4096,       // bytes of an unquoted "index" or column name
     KEEP_FROM = 64 << 20, // smallest file in bytes whose index is cached
     LONG = 64 << 20       // bytes after which reading can be cancelled
 };

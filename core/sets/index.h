@@ -1,5 +1,5 @@
-// core/sets/index.h -- indexes the rows of a large TSV file in one pass, and caches the index of a
-// file of 64 MB or more in $XDG_CACHE_HOME/vlmsh/sets until the file changes.
+// core/sets/index.h -- indexes the rows of a large TSV file in one pass. Without --columns, caches
+// the index of a file of 64 MB or more in $XDG_CACHE_HOME/vlmsh/sets until the file changes.
 //
 //   struct set_index x;
 //   if (set_index_open(&x, "MMBench_DEV_EN.tsv", columns, &err) < 0) ...

@@ -45,7 +45,7 @@ set_prompt prompt_options_vlmevalkit;    // "Question:", "Options:", "A. ..."
 set_prompt prompt_mvbench;               // "Question:", "Option:", "(A) ..."
 set_prompt prompt_muirbench_vlmevalkit;  // question, "A. ...", "Answer with the option's letter"
 set_prompt prompt_blink_lmms_eval;       // "Note: You only need to respond with A, B ...", "prompt"
-set_prompt prompt_cvbench_lmms_eval;     // like prompt_blink, with an empty line before "prompt"
+set_prompt prompt_cvbench_lmms_eval;     // like prompt_blink_lmms_eval, after an empty line
 set_prompt prompt_embspatial_lmms_eval;  // question, "A) ..."
 set_prompt prompt_embspatial_vlmevalkit; // "Question:", "Options:", "A: ..."
 set_prompt prompt_mmerealworld;          // question, "The choices are listed below:", "(A) ..."

@@ -92,7 +92,7 @@ struct opened {
         int64_t row;
         int part;
     } * parts; // [count of samples] the row and expression of each sample; NULL: one sample per row
-    struct names keys; // of the samples read so far: hashes of id and question
+    struct names keys; // of the samples read so far: hashes made by find_repeat
     struct place {
         int64_t index, row; // of the sample: index in the set; row in its file
         const char *file;   // the sample's file, if the set has several; else NULL
@@ -111,8 +111,9 @@ static int find_picture(const struct set_record *r, long number)
     return -1;
 }
 
-// Returns the index of the picture that a mark at p shows, and the mark's length; -1: no mark, or
-// one without a picture. `next`: the picture of a plain "<image>".
+// Returns the index of the picture that a mark at p shows, and the mark's length; -1: no mark, or a
+// numbered one without a picture. `next`: the index for a plain "<image>", which may be past the
+// last.
 static int picture_mark(const char *p, const struct set_record *r, enum set_marks marks, int next,
                         size_t *length)
 {
@@ -371,7 +372,8 @@ static char *group_of(const struct eval_set *set, const struct set_record *r)
     return xstrdup(text ? text : "");
 }
 
-// Checks that the cells of tables and Parquet files are UTF-8. `name`: the column.
+// Checks that a row's texts are UTF-8, which tables and Parquet files do not ensure. `name`: the
+// column.
 static int check_utf8(const cJSON *item, const char *name, struct err *err)
 {
     const char *text = cJSON_GetStringValue(item);
@@ -398,8 +400,8 @@ static void put_place(struct buf *b, const struct place *p)
     if (p->file) buf_printf(b, " of '%s'", p->file);
 }
 
-// LLaVA gives each question of TextVQA the id of its picture, and two questions about a picture may
-// be identical.
+// True if the sample's id is the name of its picture, as in LLaVA's TextVQA, where two questions
+// about a picture may be identical.
 static bool id_is_picture(const struct opened *o, const struct sample *s)
 {
     const char *picture = s->dialogue.path_count ? text_file_name(s->dialogue.paths[0]) : "";

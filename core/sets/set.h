@@ -29,7 +29,7 @@ struct settings;
 
 // How a suite prompts and scores a set.
 struct set_way {
-    const char *suite; // "official", "llava", "lmms-eval", "vlmevalkit", "paper"
+    const char *suite; // such as "llava", "lmms-eval", "vlmevalkit"
     // Writes the question of a record; NULL ends a set's ways.
     void (*ask)(struct set_record *r, struct buf *to);
     const char *prompt; // `ask` in words
@@ -52,7 +52,8 @@ struct eval_set {
                          // task reads; NULL: unknown
     const char *kind;    // key of a record that groups the totals, or alternatives ("type split");
                          // NULL: "category", "": none
-    const char *group;   // key that joins questions (MME's pairs); NULL: none
+    const char *group;   // how questions are joined (group_of in set.c): "picture" (MME's pairs),
+                         // "rotation", "figure", "split"; NULL: not
     const char *needs;   // key that every record must have; NULL: "question", "": none
     bool any;            // reads any file, with the user's columns
     bool plain;          // includes questions without a picture
@@ -70,7 +71,7 @@ const struct set_way *eval_set_way(const struct eval_set *set, const char *suite
 void set_way_ask(const struct set_way *way, struct set_record *r, struct buf *to);
 
 // Sets sample.max_tokens of *to to the answer length of the evaluation set of s. Leaves *to
-// unchanged if s has no such length, or if the user has set a smaller one in `own`.
+// unchanged if s has no such length, or if the user has set a value in `own` that is not larger.
 void eval_set_limit_answers(struct settings *to, const struct settings *own,
                             const struct sample *s);
 

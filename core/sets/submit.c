@@ -271,8 +271,8 @@ static void put_log(struct writing *w, int64_t index, const char *answer)
     w->first = false;
 }
 
-// Writes the answers of all rows up to the last answered row, because lmms-eval looks up each of
-// them. A row that repeats an earlier row gets the answer of that row.
+// Writes the answers in the order of the rows; "" for a row that could not be answered. A row that
+// repeats an earlier row gets the answer of that row, because lmms-eval looks up every row.
 static void put_logs(struct writing *w, const struct submission *s)
 {
     const char **answers = xcalloc((size_t)w->data->count, sizeof *answers);
@@ -313,8 +313,8 @@ static const char *vlmevalkit_id(struct set_record *r)
                           set_text_of(r->json, "index", ""));
 }
 
-// Gives a row the index and question that VLMEvalKit's dataset has for it when VLMEvalKit reads
-// predictions.
+// Gives a row the index (RefCOCO) or question (MMMU-Pro, vision) that VLMEvalKit's dataset has for
+// it.
 static void as_vlmevalkit(const struct eval_set *set, struct set_record *r)
 {
     if (!strcmp(set->name, "refcoco")) set_put(r, "index", vlmevalkit_id(r));
