@@ -29,7 +29,7 @@ struct sft;
 struct forecast {
     struct memory_parts parts;
     struct params_count count[MODEL_PARTS + 1]; // by part and, last, in total
-    int64_t samples, rows;                      // of the largest micro-batch
+    int64_t samples, rows;                      // that the dry run computed
     size_t arena, lane;     // bytes of activations and results of a pass; of one lane
     size_t keep;            // train.checkpointing auto: bytes of activations to keep, else 0
     bool offload;           // inputs of layers are offloaded to the host
@@ -41,8 +41,8 @@ struct forecast {
 };
 
 // Forecasts for a loaded model, which is not changed. Each sample of a micro-batch has `rows` rows,
-// and one picture if the model has a vision encoder. rows 0: the picture's rows and
-// FORECAST_TEXT_ROWS more, half of them trained.
+// and one picture if the model has a vision encoder; half of the text rows are trained. rows 0: the
+// picture's rows and FORECAST_TEXT_ROWS more.
 enum { FORECAST_TEXT_ROWS = 256 };
 int forecast_model(struct forecast *f, const struct model *m, const struct settings *s,
                    int64_t rows, struct err *err);

@@ -26,7 +26,8 @@ struct loader {
     uint64_t capacity; // bytes of pictures to cache; 0: 512 MB
     // Internal.
     struct image_decoder *decoder;
-    struct names keys;     // of cached pictures: path, and whether a family's "several" applies
+    struct names keys; // of cached pictures: path and, if the family encodes pictures of a sample
+                       // with several differently, whether it has several
     struct picture *known; // [known_count] in the order of keys: pixels or visual tokens
     size_t known_count;
     uint64_t used, most; // bytes of cached pictures, now and at peak
@@ -41,8 +42,8 @@ struct loader_item {
     size_t picture_count;
 };
 
-// Computes visual tokens with `g`, but does not record them on its tape. After an error *item is
-// zeroed and may still be released.
+// If `frozen`, computes visual tokens with `g`, but does not record them on its tape. After an
+// error *item is zeroed and may still be released.
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err);
 // Caches a decoded picture of a sample with `shown` pictures and takes ownership of *image, unless

@@ -302,7 +302,8 @@ static int run(struct selection *s, const char *rules, bool typed, const struct 
         status = apply(&k, rule, err);
     if (status == 0) {
         sum_up(s, items);
-        // A weight that is trained in full needs no LoRA, and a result can hold only one of them.
+        // A weight that is trained in full needs no LoRA. If all weights of decoder, embedding and
+        // head are trained, the result is a model folder, which holds no LoRA.
         for (size_t i = 0; i < count && status == 0; i++)
             if (s->item[i].rank && (s->item[i].trained || s->whole))
                 status = err_set(err, "'%s' would get a LoRA and be trained in full: choose one",

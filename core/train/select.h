@@ -74,8 +74,8 @@ double select_method_rate(const char *name);
 
 // Select the weights of a method, or of typed rules. A method's parts may be missing in a model (no
 // projector, a tied head); a typed pattern without a match is an error that suggests the nearest
-// name. It is also an error to select nothing, or a weight both in full and for LoRA. On error *s
-// is empty.
+// name. It is also an error to select nothing, a weight both in full and for LoRA, or any LoRA
+// beside the whole decoder, embedding and head. On error *s is empty.
 int select_method(struct selection *s, const char *method, const struct select_lora *lora,
                   const struct select_item *items, size_t count, struct err *err);
 int select_spelled(struct selection *s, const char *rules, const struct select_lora *lora,

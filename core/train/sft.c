@@ -611,7 +611,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     return model ? params_check(model, settings, err) : 0;
 }
 
-// Returns a text like "loss 0.25 after 40 steps; validation loss 0.31 (best, at step 36); adapter
+// Returns a text like "loss 0.2500 after 40 steps; validation loss 0.31 (best, at step 36); adapter
 // in 'norms' (/adapter load applies it)".
 static char *outcome(const struct job_end *end)
 {

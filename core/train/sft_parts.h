@@ -1,5 +1,5 @@
-// core/train/sft_parts.h -- shared by the files of the training job; other code uses the job
-// (core/jobs/job.h), except that a sweep calls sft_validation_check.
+// core/train/sft_parts.h -- shared by the files of the training job, the forecast (forecast.c) and
+// the sweep (sweep.c).
 //
 //   sft.c       the job: from its arguments to the result, step by step
 //   sft_model.c the trained parameters and their memory: adapter, methods, masters, tape
@@ -114,7 +114,7 @@ struct sft_report {
     int64_t begun_step;
     int64_t begun_waited;    // microseconds of waiting for other ranks outside of steps
     int64_t bytes, moved_us; // of the steps' sums and messages
-    uint64_t peak;           // of this process's memory, without mapped files
+    uint64_t peak;           // of this process's memory (memory_record_peak)
 };
 
 struct sft {
