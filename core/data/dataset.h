@@ -51,7 +51,7 @@ struct dataset {
 };
 
 struct sample {
-    bool broken; // the sample is not JSON
+    bool broken; // the sample is not JSON; of an evaluation set: its row cannot be read
     bool blind;  // the sample lacks the picture that its set requires
     int64_t index, line;
     char *id;          // as text; NULL when the sample has none

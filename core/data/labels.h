@@ -1,7 +1,7 @@
 // core/data/labels.h -- a conversation for training: its rows and their targets.
 //
 //   struct labels l;
-//   if (labels_make(&l, s.dialogue.messages, s.dialogue.count, tokens, s.dialogue.path_count,
+//   if (labels_make(&l, s.dialogue.messages, s.dialogue.count, pictures, s.dialogue.path_count,
 //                   model, settings, &err) < 0) ...
 //   loss of the sample = mean over rows i with l.target[i] >= 0 of -log p(l.target[i] | rows 0..i)
 //

@@ -29,7 +29,7 @@ struct mix_options {
 // Rounds the shares so that the numbers add up. A source with fewer samples than its share repeats
 // them, each round in full before the next. Paths of pictures become absolute; ids get the
 // source's number, from 1, and the repetition's number, so that they stay unique:
-// "2/000017-dense-0" and "2/000017-dense-0/2". Returns 0; or -1, and leaves no file.
+// "2/000017-dense-0" and "2/000017-dense-0/2". Returns 0; or -1, and writes no file.
 int mix_write(const struct mix_source *sources, size_t count, const struct mix_options *options,
               const char *path, int64_t *written, struct err *err);
 

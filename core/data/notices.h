@@ -56,7 +56,7 @@ void data_notices_picture(struct data_notices *n, const char *name, const void *
 // Inspects the first `count` pictures of a dialogue, which a conversation shows.
 void data_notices_shown(struct data_notices *n, const struct dialogue *d, const struct picture *p,
                         size_t count);
-// Copies the counts of pictures.
+// Adds the pictures and animations of *from to those of *n.
 void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from);
 // Returns a sentence; NULL past the last one. free() it.
 char *data_notice(const struct data_notices *n, int index);
