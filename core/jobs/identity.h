@@ -23,7 +23,7 @@ struct identity {
     const char *model;             // fingerprint
     const char *files;             // checkpoint.files, to name the file that differs
     const char *data;              // hash of the data file
-    const char *validation;        // hash of the separate data file of train.validation
+    const char *validation;        // hash of the separate data file or the sets of train.validation
     const char *answers;           // hash of the file of --answers
     const char *shots;             // hash of the file of --shots
     const char *adapter;           // hash of the files of the adapter that training continues from

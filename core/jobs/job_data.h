@@ -1,7 +1,7 @@
 // core/jobs/job_data.h -- a job's state file: JSON lines. The first line records the job's inputs
 // (core/jobs/identity.h) and the provenance (core/adapter/provenance.h), so that a resumed job
 // cannot continue with different ones. Each other line belongs to a sample ("done": its number,
-// from 1), which may have several lines.
+// from 1), which may have several lines; {"end": true} marks the last sample as complete.
 //
 //   const struct job_data of = { path, data, &provenance, .answers = file };
 //   FILE *f = job_data_open(&of, job->resumed, take_line, self, &err);
@@ -17,8 +17,8 @@
 
 struct ranks;
 
-// Takes a line of an earlier process. False: the line is invalid; it and all later lines are cut
-// off.
+// Takes a line of an earlier process. False: the line is invalid; the lines of its sample and all
+// later lines are cut off.
 typedef bool job_data_take(void *self, const cJSON *line);
 
 struct job_data {
@@ -32,8 +32,8 @@ struct job_data {
     // or "done" - 1). NULL: not compared.
     const struct dataset *pictures;
     struct data_notices *notices; // receives notices on the pictures; NULL: none
-    bool whole; // each line is a complete sample; otherwise the last sample may be incomplete, and
-                // its lines are cut off
+    bool whole; // each line is a complete sample; otherwise the last sample may be incomplete: its
+                // lines are cut off unless job_data_end has marked it
 };
 
 // Opens a new file or, if resumed, the old one for appending after its valid part: a kill may have
@@ -42,7 +42,7 @@ struct job_data {
 // changed; the latter includes the content of the adapter and of files that settings name.
 FILE *job_data_open(const struct job_data *of, bool resumed, job_data_take *take, void *self,
                     struct err *err);
-// Reads a file in which every line is a complete sample; compares nothing.
+// Takes all lines of a state file but the first, the last sample's too; compares nothing.
 int job_data_read(const char *path, job_data_take *take, void *self, struct err *err);
 // Appends a line, and frees it. False: errno says why not.
 bool job_data_add(FILE *f, cJSON *line);

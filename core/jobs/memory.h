@@ -11,7 +11,8 @@ enum memory_part {
     MEMORY_MAPPED, // memory-mapped weights: shared and reclaimable, so not counted as the run's
                    // own
     // Host memory of a run on a device with separate memory: masters, gradients and moments of a
-    // table kept on the host, offloaded inputs of layers; not counted as the run's own either.
+    // table kept on the host, offloaded inputs of layers, the sums of train.exact_sum; not counted
+    // as the run's own either.
     MEMORY_HOST,
     // Copied weights: gains and biases in f32, an adapter; on a device with separate memory all
     // weights except a table kept on the host.
