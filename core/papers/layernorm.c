@@ -49,13 +49,13 @@ static const char scores[] =
     "llama2-chat-13b|LayerNorm|929.3|254.3|16.10|74.96|42.79|79.03\n"
     "llama2-chat-13b|LayerNorm-simp.|824.3|221.1|13.29|52.70|40.20|72.77\n";
 
-// Trains the weights of train.method METHOD at each rate, into OUT/NAME/RATE; OUT/NAME/best links
-// to the best one.
+// Trains the weights of train.method `method` at each of `rates`, into OUT/NAME/RATE; OUT/NAME/best
+// links to the best one.
 #define GRID(name, method, rates, settings, data)                    \
     "/load ${OUT}/start\n" settings "/set train.method " method "\n" \
     "/sweep " rates " " data " ${OUT}/" name " --resume\n"           \
     "/wait\n"
-// The paper's grid of 11 rates, compared by CIDEr on Flickr30k.
+// The paper's grid of 11 rates, compared on ${DATA3} (in the paper, by CIDEr on Flickr30k).
 #define REAL_SETTINGS "/preset load layernorm-2\n/set train.validation ${DATA3}\n"
 #define REAL_OF(name, method, settings) \
     GRID(name, method, "lr-grid", REAL_SETTINGS settings, "${DATA2}")
@@ -324,8 +324,8 @@ static const struct paper_column gradient_columns[] = {
     { 0 },
 };
 
-// Trains METHOD's weights. Both methods have the same rate, because gradients at different rates
-// cannot be compared.
+// Trains the weights of `method`. Both methods have the same rate, because gradients at different
+// rates cannot be compared.
 #define ALONE(method, settings, rate, data)                                             \
     "/load ${OUT}/start\n" settings "/set train.method " method "\n/set train.lr " rate \
     "\n/train " data " ${OUT}/" method "-alone --resume\n/wait\n"
@@ -390,8 +390,8 @@ static const struct paper_column tuned_sets[] = {
     { 0 },
 };
 
-// Trains the weights of train.method METHOD with seed 1 at each of its own rates, then with seeds 2
-// and 3 at the rate that the sweep has chosen.
+// Trains the weights of train.method `method` with seed 1 at each of its own rates, then with seeds
+// 2 and 3 at the rate that the sweep has chosen.
 #define TUNE(base, data, name, method, rs, rates)                                                 \
     "/load " base "\n/set train.method " method "\n/set train.lora.rs " rs                        \
     "\n/set train.seed 1\n/sweep train.lr " rates " " data " ${OUT}/" name "-1 --resume\n/wait\n" \
@@ -507,7 +507,7 @@ static const struct paper_table tables[] = {
     { .name = "table6",
       .also = "figure3 figureA1 figureA2",
       .title = "mean cosine between the outputs of layers",
-      .needs = "--model and --data as table1 (two training runs)",
+      .needs = "--model and --data as table1 (11 training runs for each of two methods)",
       .variants = similar_models,
       .columns = similar_columns,
       .published = similar,

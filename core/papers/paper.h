@@ -4,7 +4,8 @@
 //   const struct paper *p = paper_find("capa", &err);
 //   const struct paper_table *t = paper_table_find(p, "table1", &err);
 //   char *plan = paper_expand(t->plan, values, &err);     // lines of commands
-//   ... run them; they leave scores/scores.csv, scores/compare.csv or measured.csv in a folder
+//   ... run them; they leave scores/scores.csv, scores/compare.csv, measured.csv or curves.csv in a
+//   folder ...
 //   struct paper_results r;
 //   if (paper_results_read(&r, t, "L", false, folder, &err) < 0) ...
 //   paper_layout(&r, &csv);            // the published table, ours beside it
@@ -49,11 +50,11 @@ struct paper_claim {
     double above;        // from, against NULL, equal 0: `to` is above this number
 };
 
-// A reading of what a paper leaves open, other than the default, that changes its numbers:
-// /paper --readings repeats a table with each.
+// An interpretation, other than the default, of a detail that a paper leaves open and that changes
+// its numbers: /paper --readings repeats a table with each.
 struct paper_reading {
     const char *name;
-    const char *title;    // a heading: what is read otherwise
+    const char *title;    // a heading, such as "Eq. 14 as printed"
     const char *settings; // the commands that replace ${READING} in a plan
     const char *tables;   // tables that it can change, separated by spaces; NULL: all that have
                           // ${READING} in their plan
@@ -71,8 +72,7 @@ struct paper_reading {
 #define PAPER_DEMO_WORLD "/reset all\n/set job.nice 0\n/scenes 200 ${OUT}/world --seed 2 --once\n"
 
 // Commands that make training data and, in OUT/base, the demo model with a new connector, like
-// models that the papers join from an encoder and a language model. Learning rates for millions of
-// weights differ from those for billions.
+// models that the papers join from an encoder and a language model.
 #define PAPER_DEMO_BASE                                          \
     PAPER_DEMO_WORLD                                             \
     "/scenes 3000 ${OUT}/train --seed 7 --once\n"                \
@@ -117,13 +117,13 @@ struct paper_reading {
 struct paper_table {
     const char *name, *title;
     const char *also;  // other names, separated by spaces: figures of the same numbers; NULL: none
-    const char *needs; // inputs that the user must provide besides a model
+    const char *needs; // inputs that the user must provide
     const char *variants; // models of the paper, "L LLaVA-1.5-7B|Q Qwen2.5-VL-7B"; NULL: one
     const struct paper_column *columns; // ended by a row without a name
     const char *published;              // lines "VARIANT|ROW|NUMBER|..."; VARIANT "": all variants
     // Commands with ${MODEL}, ${OUT}, ${TABLE}, ${SETS}, ${DATA1} to ${DATA3}, ${LIMIT}, ${STEPS},
-    // ${TEXTS} (the folder of text-only questions), ${READING} (the commands of a reading, "" for
-    // the default).
+    // ${BASE} (the model before training), ${TEXTS} (the folder of text-only questions), ${READING}
+    // (the commands of a reading, "" for the default).
     // The text from ${each} to ${end} is repeated for each of several models; elsewhere ${MODEL} is
     // the first model. All tables share OUT, and one table may reuse another table's training
     // runs, so the same file name must come from the same commands. TABLE is the table's own
