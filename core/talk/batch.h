@@ -29,9 +29,9 @@ struct batch {
 // on a GPU or in several processes, or if a layer's attention kind cannot
 // (attention_traits.segments).
 int batch_most(const struct conversation *c, const struct hooks *hooks);
-// Computes all pictures and the common prefix of s[count]: at most `most` rows, and never the last
-// row of a sequence. Reserves memory for `further` rows of each sequence. -1: b->graph has the
-// error, or was cancelled; do not call batch_close.
+// Encodes the pictures that are not cached, and computes the common prefix of s[count]: at most
+// `most` rows, and never the last row of a sequence. Reserves memory for `further` rows of each
+// sequence. -1: b->graph has the error, or was cancelled; do not call batch_close.
 int batch_open(struct batch *b, struct conversation *c, const struct settings *settings,
                const atomic_bool *cancel, const struct sequence *s, int count, int64_t most,
                int64_t further);

@@ -21,7 +21,8 @@
 
 struct conversation {
     const struct model *model; // NULL: none is loaded, but messages may exist
-    char ids_model[HASH_HEX];  // fingerprint of the model that the messages' token ids belong to
+    char ids_model[HASH_HEX];  // once `model` is NULL: fingerprint of the model to which the token
+                               // ids of messages belong
     const struct backend *backend;
     struct message *messages;
     size_t message_count;
