@@ -221,7 +221,7 @@ static bool is_ours(const char *folder)
     return ours;
 }
 
-// True if the record has a list of checks for each model.
+// True if the record has these models in this order, each with a list of checks.
 static bool is_whole(const cJSON *record, const struct checkup_options *o)
 {
     const cJSON *model, *check;

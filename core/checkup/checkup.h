@@ -58,7 +58,8 @@ char *checkup_folder(const struct checkup_options *o);
 
 struct checkup_work {
     struct checkup_options options;
-    const struct settings *settings; // their adapter, device and precision apply
+    const struct settings *settings; // only their adapter, dtype of keys and
+                                     // values, and precision of products apply
     const struct backend *backend;
     const struct sinks *sinks;
     const atomic_bool *cancel;

@@ -30,7 +30,7 @@ struct event_heatmap;
 struct result_table;
 struct checkup;
 
-// The checks, in their order. The first one opens the model.
+// The checks, in their order. The first one reports how the model was opened.
 #define CHECKS(X) X(opens) X(identities) X(intact) X(sees) X(inside) X(methods) X(learns) X(speed)
 
 // The work of a check at full length, from which vlmsh forecasts the time of a run.
@@ -95,8 +95,8 @@ struct finding {
 };
 
 struct finding finding(struct checkup *c, const char *name);
-// `samples`: number of samples from which the value was measured; 0: it was not measured. A value
-// that is not finite becomes null.
+// `samples`: number of samples from which the value was measured; 0: not measured from samples (a
+// count). A value that is not finite becomes null.
 void finding_number(struct finding *f, const char *name, double value, const char *unit,
                     int64_t samples);
 // These functions complete the finding with a verdict and a sentence.

@@ -9,7 +9,7 @@
 #include "core/base/event.h"
 #include "core/base/json.h"
 
-// Numbers that differ by less than this share are equal: times never repeat exactly.
+// Numbers that differ by at most this share are equal: times never repeat exactly.
 static const double tolerance = 0.005;
 
 struct comparison {

@@ -27,7 +27,7 @@ static const double text_least = 0.02, text_nats_least = 0.004;
 static const double nats_least = 0.01, nats_worse = 0.005;
 // A model knows a language if its loss is below this share of a uniform guess's loss.
 static const double knows = 0.5;
-// The finding also names changes with at least this share of the best change's gain.
+// The finding also names changes of the same kind with at least this share of the best one's gain.
 static const double near_best = 0.95;
 // An adapter that lowers the log-probability of text by more than this, in nats per token, does not
 // fit the model.

@@ -1,5 +1,6 @@
 // core/checkup/checks/learns.c -- checks that training works on this model: trains norms, LoRA and
-// norm alignment on a few samples with the job `train`, loads each adapter, and deletes it.
+// norm alignment (with --quick, norms only) on a few samples with the job `train`, loads each
+// adapter, and deletes it.
 //
 // For norms and LoRA, the samples pair pictures with invented answers, which no model would give:
 // the loss must fall, and the job's loss with the trained weights must equal the loss with the
@@ -26,7 +27,7 @@ enum { SAMPLES = 4, OTHERS = 2, STEPS_MOST = 24, STEPS_LEAST = 6, STEPS_QUICK = 
 // samples, so that only the updates and rounding change the loss. Losses of the smallest models
 // fell by 0.0047 or more.
 static const double falls = 0.002;
-// Losses with a smaller relative difference are equal.
+// Losses are equal if they differ by at most this share, or by this much if they are below 1.
 static const double equal = 0.01;
 enum { TRAINING_S = 60 };
 // If a prompt takes longer than this, image.downsample keeps a quarter of each picture's tokens.

@@ -135,8 +135,9 @@ static int try_pruning(struct methods_check *k, struct err *err)
 
 // --- FFN approximation ---------------------------------------------------------------------------
 
-// Returns the most redundant quarter of the layers, or one of fewer than four layers, such as
-// "3,5,6", never with the last layer; "" for a model with one layer. The caller frees the list.
+// Returns a list of the most redundant quarter of the layers, at least one and never the last,
+// such as "3,5,6"; "" for a model with one layer. *least: the smallest redundancy among them. The
+// caller frees the list.
 static char *redundant_layers(const float *redundancy, int layers, double *least)
 {
     bool *chosen = xcalloc((size_t)layers, sizeof *chosen);

@@ -111,7 +111,7 @@ static void ask_long(struct checkup *c, const struct ids *text, int length)
     for (int i = 0; i < length; i++) ids_add(&m->ids, text->data[(size_t)i % text->count]);
 }
 
-// Writes tokens per second with two or more digits: "7029", "23.1", "0.41".
+// Writes tokens per second, with two decimals below 10 and one below 100: "7029", "23.1", "0.41".
 static void rate(double value, char text[static 32])
 {
     snprintf(text, 32, "%.*f", value < 10 ? 2 : value < 100 ? 1 : 0, value);
