@@ -103,8 +103,8 @@ static void add_differences(struct measured_row *row, const struct measured_row 
     results_release(&means);
 }
 
-// Adds to each row with another name than the first row's its differences from the row that has the
-// first row's name and the same repetition number.
+// Adds to each row whose name differs from the first row's its differences from the row that has
+// the first row's name and the same repetition number.
 static void find_differences(const struct measured_conditions *c)
 {
     const struct score_plan *p = c->rows;

@@ -136,7 +136,7 @@ bool evaluate_has_first(const struct settings *s);
 // Sets v->stopped when cancelled.
 int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *err);
 // Returns the index of the message that eval.first precedes: d's first question, if it shows
-// pictures. Returns d->count if it shows none, or if eval.first is none.
+// pictures. Returns d->count if it shows none, or if eval.first is "none".
 size_t evaluate_first_at(const struct evaluating *v, const struct dialogue *d);
 // Appends eval.first with the pictures of `asked`, then its answer, then the text of `asked` to the
 // conversation.
