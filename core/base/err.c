@@ -61,7 +61,8 @@ void fatal_set_file(int file)
     fatal_file = file;
 }
 
-// Replaces control characters, for example of a file name, because a terminal would interpret them.
+// Replaces control characters, for example of a file name, which a terminal would interpret, and
+// all bytes beyond ASCII.
 void fatal(const char *format, ...)
 {
     char text[1024];

@@ -51,7 +51,7 @@ enum event_kind {
     EVENT_SESSION, // session: the current state of a session
     EVENT_INFO,    // info: the model
     EVENT_WRITTEN, // text: the path of a file or folder; key: a word for what it holds
-    // For the session database only, not shown:
+    // Mainly for the session database, not in JSON:
     EVENT_MODEL,     // text = folder, value = identity (UNHASHED...: not known yet), key = what
                      // compute.matmul auto means here: "f32", "bf16", or "f32 only" if the device
                      // supports nothing else
@@ -235,7 +235,8 @@ void sinks_notice(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void sinks_text(const struct sinks *sinks, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// Reports the progress of work outside jobs; `pace` (core/base/pace.h) estimates the time left.
+// Reports the progress of loading or other work (job 0); `pace` (core/base/pace.h) estimates the
+// time left.
 void sinks_progress(const struct sinks *sinks, struct pace *pace, const char *what, double step,
                     double steps);
 // Reports a written file or folder: to programs by a fixed word ("figure"; docs/scripting.md lists

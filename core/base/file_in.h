@@ -29,13 +29,14 @@ int file_in_check(int fd, const char *path, struct stat *st, struct err *err);
 // Waits for input or the end of the file; -1 once *cancel is true (NULL: cannot be cancelled).
 int file_in_wait(int fd, const atomic_bool *cancel, struct err *err);
 
-// Returns whether file_in_open has opened this file since the last file_in_clear: outputs must not
-// replace an input of the running command or job (core/base/file_out.h).
+// Returns whether file_in_open has opened this file (or file_in_record marked it) since the last
+// file_in_clear: outputs must not replace an input of the running command or job
+// (core/base/file_out.h).
 bool file_in_opened(const struct stat *st);
 void file_in_record(const char *path); // marks a file that was read earlier as opened
 void file_in_clear(void);              // call it when a command begins
 
-// True if both paths name the same existing file or folder, or are equal.
+// True if both paths are equal, or resolve to the same path of an existing file or folder.
 bool file_same(const char *a, const char *b);
 // Returns the kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);

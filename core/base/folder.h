@@ -31,7 +31,7 @@ void folder_sync(const char *path);
 void folder_remove(const char *path);
 
 // Locks a folder for one process at a time: returns the lock, which closing it (or the end of the
-// process) releases; -1: "another process is DOING into 'PATH'".
+// process) releases. Waits up to two seconds; then -1: "another process is DOING into 'PATH'".
 int folder_lock(const char *path, const char *doing, struct err *err);
 
 // Returns whether the path is a folder without entries.
@@ -47,7 +47,7 @@ char *folder_entry(const char *folder, const char *name);
 // on failure.
 FILE *folder_create(const char *folder, const char *name, struct err *err);
 int folder_close(FILE *f, const char *folder, const char *name, struct err *err);
-// Writes whole files, synced to disk on return.
+// Write whole files, whose content is on disk on return.
 int folder_write(const char *folder, const char *name, const void *bytes, size_t size,
                  struct err *err);
 int folder_copy(const char *folder, const char *name, const char *from, struct err *err);

@@ -162,7 +162,8 @@ static size_t next_number(struct numbers *s)
     return 0;
 }
 
-// Stores the text of each number in the tree, whose numbers have the order of the file.
+// Stores the text of numbers that a double or cJSON might change. The numbers of the tree have the
+// order of the file.
 static void keep(cJSON *item, struct numbers *s)
 {
     enum { EXACT = 15 }; // digits that a double keeps and cJSON writes

@@ -1,4 +1,5 @@
-// core/base/json.h -- reads JSON files (cJSON); messages name the file, the key and the line.
+// core/base/json.h -- reads JSON files (cJSON). Messages on JSON that is not valid name the file
+// and the line, messages on a member its key.
 #ifndef CORE_BASE_JSON_H
 #define CORE_BASE_JSON_H
 
@@ -17,12 +18,12 @@
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 // Like json_read and json_parse, for data, whose texts must not be cut off: these refuse invalid
-// UTF-8 and \u0000, which would end a C string. (A tokenizer's files may contain \u0000 in a
-// token.)
+// UTF-8, \u0000, which would end a C string, and \u without four hexadecimal digits. (A
+// tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
-// Returns the end of the error message for a text that cannot be parsed: ": it has NaN, ..." if
-// Python wrote the text, else "".
+// Returns the end of the error message for a text that cannot be parsed: ": it has NaN, ..." if it
+// has a word that Python writes (NaN, Infinity, None, True, False), else "".
 const char *json_python(const char *text, size_t size);
 // Returns whether any string in a JSON text has \u0000, or a \u without four hexadecimal digits,
 // which cJSON reads as \u0000.
@@ -47,14 +48,14 @@ const cJSON *json_get(const cJSON *object, const char *key);
 bool json_is_on(const cJSON *item);
 
 // Numbers that are only passed on (ids) keep their text: a double changes whole numbers beyond
-// 2^53. json_parse_exact and json_parse_data keep the text of each number; json_number_text and
-// json_print write this text.
+// 2^53. json_parse_exact and json_parse_data keep the text of each number that a double might
+// change; json_number_text and json_print write this text.
 cJSON *json_parse_exact(const char *text, size_t size, const char *name, struct err *err);
 char *json_number_text(const cJSON *item); // for a number, true or false; free() it
 char *json_print(const cJSON *json);       // on one line; free() it
 cJSON *json_whole_new(int64_t value);
-// For comparing ids: returns a whole number written as "1.0" or "1e3" in plain digits, and any
-// other text unchanged. free() it.
+// For comparing ids: returns a whole number up to 2^53 that is written as "1.0" or "1e3" in plain
+// digits, and any other text unchanged. free() it.
 char *json_number_key(const char *text);
 
 // Returns the whole number of an item; `otherwise` if the item is NULL, not a whole number, or not

@@ -15,14 +15,14 @@ void *xrealloc(void *memory, size_t size);
 // Resizes memory to `count` elements of `size` bytes; checks the product for overflow.
 void *xreallocarray(void *memory, size_t count, size_t size);
 // Makes space for one more element: if `count` has reached *capacity, doubles the list and
-// *capacity.
+// *capacity (from 16). Returns the list.
 void *xgrow(void *list, size_t *capacity, size_t count, size_t size);
 char *xstrdup(const char *text);
 char *xstrndup(const char *text, size_t length);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// Returns the edit distance between two words: the number of inserted, deleted, replaced or swapped
-// letters; 64 if a word is longer than 64 letters.
+// Returns the edit distance between two words: the least number of bytes to insert, delete, replace
+// or swap with their neighbours; 64 if a word is longer than 64 bytes.
 size_t text_distance(const char *a, const char *b);
 
 // Sets *product to a * b; returns true on overflow.

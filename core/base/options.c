@@ -58,7 +58,7 @@ static bool first_of_name(const struct option_row *rows, const struct option_row
 static int refuse_option(const struct option_row *rows, const char *word, struct err *err)
 {
     const struct option_row *near = NULL;
-    size_t best = 3; // a larger distance is not a typing error
+    size_t best = 3; // this distance and larger ones are not typing errors
     struct buf b = { 0 };
     for (const struct option_row *row = rows; row->name; row++) {
         const size_t distance = text_distance(word, row->name);

@@ -22,7 +22,7 @@ bool text_ends_with_any(const char *text, const char *const *endings);
 bool text_listed(const char *const *list, const char *text);
 // Appends a sentence to *all (NULL: none yet) after "; "; frees `more`.
 void text_append(char **all, char *more);
-// Returns whether a byte belongs to a word: an ASCII letter or digit, or a byte of any other
+// Returns whether a byte belongs to a word: an ASCII letter or digit, or a byte of any
 // character beyond ASCII.
 bool text_is_word(char c);
 // Skips leading spaces, tabs and newlines, which many models begin their answers with.
@@ -37,8 +37,8 @@ size_t text_mark(const char *text, size_t size);
 // Refuses a file that is not UTF-8, or has a zero byte, which would end the C string early. The
 // message names the file and, for invalid UTF-8, the line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);
-// Like text_check, for a part that begins at line `line` of its file; 0: a single line without a
-// number.
+// Refuses invalid UTF-8 in a part that begins at line `line` of its file (0: a single line without
+// a number). The message does not name the file.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
 // Appends a text for XML or HTML, between tags or quotes: & < > " ' become entities.
@@ -63,8 +63,8 @@ struct text_shard {
 // Parses the name of such a file, which ends with `end` (".parquet"); false for any other name.
 bool text_shard(const char *path, const char *end, struct text_shard *shard);
 
-// Writes a number for people: three digits, or all digits before the decimal point of a number up
-// to a million; "39.3%" for a share of 0.393.
+// Writes a number for people: three significant digits, or the nearest whole number from 1000 to a
+// million; "39.3%" for a share of 0.393.
 void text_number(char text[32], double value, bool percent);
 
 // Compares two items by strcmp, for qsort and bsearch: char pointers, or structs whose first member

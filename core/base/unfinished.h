@@ -22,7 +22,7 @@ char *unfinished_begin(const char *path, bool folder, int *lock);
 int unfinished_end(FILE *f, const char *part, const char *target, const char *name, bool sync,
                    struct err *err);
 // Writes a whole file, or nothing: readers on other machines see either the former file or the
-// complete new one. On success the new file is on disk.
+// complete new one. On success its content is on disk.
 int unfinished_write(const char *path, const char *text, struct err *err);
 // Returns the length of NAME if a file's name is NAME.part-XXXXXX, else 0.
 size_t unfinished_base(const char *name);
