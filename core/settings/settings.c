@@ -163,7 +163,7 @@ const struct setting *settings_used(enum setting_use use)
 const char *settings_nearest(const char *key)
 {
     const char *best = NULL;
-    size_t best_distance = 4; // more differences are not a typo
+    size_t best_distance = 4; // this distance and larger ones are not typos
     const struct setting *row;
     for (int i = 0; (row = settings_row(i)); i++) {
         // A key without its group matches too: "top_p".

@@ -57,8 +57,7 @@ enum setting_stale {
     STALE_PROMPT,   // the prompt's text, and therefore keys and values
 };
 
-// How answers use a setting. Code outside a setting's file finds the setting by its use, not by its
-// key.
+// How answers use a setting, for code that treats settings by their use (settings_used).
 enum setting_use {
     USE_OTHER,
     USE_SAMPLING,   // sampling, which greedy decoding (validation, evaluation) ignores
@@ -84,7 +83,7 @@ struct setting {
     const char *key; // "sample.top_p"; "chat.template.*": a pattern
     enum setting_type type;
     double min, max;            // of numbers, inclusive
-    const char *def;            // default as typed
+    const char *def;            // default, in canonical spelling
     const char *unit;           // "tokens", or NULL
     const char *const *choices; // NULL-terminated; for other types: words accepted besides values
     enum setting_stale stale;
@@ -129,7 +128,7 @@ bool setting_is_pattern(const struct setting *row);
 // True if users see the row in lists: it is not a pattern and, if made from a pattern, it is
 // offered or set in s (NULL: the defaults).
 bool setting_listed(const struct setting *row, const struct settings *s);
-// Offers the rows of these names, and no others, to users.
+// Offers users the pattern's rows of these names, and no others.
 void settings_offer(const char *pattern, const char *const *names, size_t count);
 // The rows to show to users: all but patterns and rows that are not offered. NULL past the end.
 const struct setting *settings_shown(int index);
@@ -167,7 +166,7 @@ bool settings_changed(const struct settings *s, const char *key); // differs fro
 
 // Values; the key must exist, else BUG, and should have that type, which is not checked. s == NULL
 // reads the defaults.
-const char *settings_text(const struct settings *s, const char *key); // any type, as typed
+const char *settings_text(const struct settings *s, const char *key); // any type, as stored
 bool settings_flag(const struct settings *s, const char *key);
 int64_t settings_integer(const struct settings *s, const char *key);
 double settings_real(const struct settings *s, const char *key);
@@ -179,7 +178,7 @@ bool settings_is(const struct settings *s, const char *key, const char *word);
 // round(p / 100 x layers), half to even, and P%-Q% ends before Q: 60%-80% of 16 layers is 10..12.
 // If all ranges of percentages are empty, the layer nearest to the last one is used. Lists are
 // ascending without repetition. Sets the flags of listed layers in set[layers]; returns their
-// number, or -1 with a message when a layer is outside the model or listed twice.
+// number, or -1 with a message when a layer is outside the model, listed twice or out of order.
 int settings_layers(const struct settings *s, const char *key, int64_t layers, bool *set,
                     struct err *err);
 // Like settings_layers, for lists of other items. Messages name the whole `of` and an item `what`
@@ -194,8 +193,8 @@ bool settings_has_layer(const struct settings *s, const char *key, int64_t layer
 char *settings_json(const struct settings *s, const char *key);
 // Returns the numbers of a SETTING_REALS in the order typed; the caller frees them.
 double *settings_reals(const struct settings *s, const char *key, size_t *count);
-// A file of a SETTING_FACTORS. A factor of 0 is dropped; without files the value is the row's first
-// word ("none").
+// A file of a SETTING_FACTORS. setting_spell drops files with a factor of 0; without files it
+// returns the row's first word ("none").
 struct file_factor {
     char *path;
     double factor;
