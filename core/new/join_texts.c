@@ -109,7 +109,8 @@ static bool same_frequencies(const cJSON *a, const cJSON *b, int64_t dim)
     return same;
 }
 
-// Returns a copy of the config with Llama 3's scaling and its published parameters.
+// Returns a copy of the config with Llama 3's scaling: this factor, and the other parameters as
+// published.
 static cJSON *with_llama3(const cJSON *text, double factor)
 {
     cJSON *other = cJSON_Duplicate(text, true), *scaling = cJSON_CreateObject();

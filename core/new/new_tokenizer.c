@@ -81,7 +81,7 @@ static void learn_bytes(struct learned *l, int id_of_byte[BYTES])
 // Words of a text and their counts.
 struct words {
     struct names names;
-    int64_t *times; // [names.capacity]
+    int64_t *times; // [names.count]
     size_t capacity;
 };
 
@@ -96,7 +96,7 @@ static void count_word(struct words *w, const char *word, size_t length)
     w->times[i]++;
 }
 
-// Counts words: letters with the space before them, or any other single character, so that the
+// Counts words: ASCII letters with the space before them, or any other single byte, so that the
 // split pattern never cuts a merged token.
 static void count_words(struct words *w, const char *text)
 {

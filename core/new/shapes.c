@@ -43,7 +43,7 @@
 #define QWEN3                                                                                  \
     .context = 40960, .vocab = 151936, .words = 151643, .tied = true, .tokens = TOKENS_LLAMA3, \
     .rope_theta = 1000000, .spread = 0.02
-// Grids of 1 to 6 by 1 to 6 tiles of 384 pixels; h is the height.
+// Sizes of grids of height h (in pixels) that are 1 to 6 tiles of 384 pixels wide.
 #define GRIDS(h) "[" h ",384],[" h ",768],[" h ",1152],[" h ",1536],[" h ",1920],[" h ",2304]"
 #define ONEVISION                                                                             \
     .family = "llava-onevision", .tiles_limit = "anyres_max_9",                               \
@@ -288,7 +288,7 @@ static const struct shape shapes[] = {
               92397),
     PUBLISHED("internvl2-8b", INTERNVL2("4096", "14336", "32", "32"), INTERNVL2_PICTURES, 92553,
               92397),
-    // Llama-2 and CLIP ViT-L/336 with one linear projector.
+    // Llama-2 and CLIP ViT-L/336 with a projector of one linear layer.
     LLAVA("mm-llama2-7b", LLAMA_7B, LLAMA_2, CLIP_L_336, 1),
     LLAVA("mm-llama2-13b", LLAMA_13B, LLAMA_2, CLIP_L_336, 1),
     // For trying the shell: the model is smaller than 2 MB and opens instantly.
