@@ -7,8 +7,8 @@
 //   checkpoint_tensor(c, "language_model.model.norm.weight", 1, (int64_t[]){ 4096 }, &arena, &w,
 //                     &err);
 //
-// Room core/files/: checkpoints on disk: safetensors files, model folders, the local hub cache.
-// Uses base and graph.
+// Room core/files/: files on disk: safetensors, GGUF and parquet files, model folders, the local
+// hub cache. Uses base, graph and tokenizer.
 #ifndef CORE_FILES_CHECKPOINT_H
 #define CORE_FILES_CHECKPOINT_H
 
@@ -37,7 +37,7 @@ struct checkpoint {
     bool tokenizer_config_missing; // no tokenizer_config.json exists
     char *notice;                  // message to the user about the files; NULL: none
     char *chat_template;           // the folder's chat template or NULL
-    char *template_file;           // the file that contains it
+    char *template_file;           // the file that contains it; NULL for a GGUF file
     struct safetensors **shards;
     int shard_count;
     const struct safetensor **tensors; // of all shards, sorted by name
@@ -66,8 +66,8 @@ struct checkpoint {
 
 // Resolves a name to a folder or GGUF file: an existing one, else `org/name` or
 // `org/name/FILE.gguf` in the local hub cache (core/files/hub.c; refs/main, else the newest
-// snapshot). A folder without safetensors resolves to the one GGUF model in it. Returns a new
-// string, or NULL with a message that says where it looked.
+// snapshot). A folder without safetensors resolves to the one GGUF model in it. Does not check that
+// a GGUF file exists. Returns a new string, or NULL with a message that says where it looked.
 char *checkpoint_locate(const char *name, struct err *err);
 // Returns the path of a data file, which the caller frees: `name` itself, or a file of a data set
 // in the hub cache: org/name/FILE, or org/name for a data set with one parquet file (or one file in
@@ -121,8 +121,8 @@ int checkpoint_check_identity(struct checkpoint *c, const char *identity, bool *
 // Returns the files that differ between two values of `files`: "chat_template.jinja,
 // tokenizer.json"; NULL: none differs, or a value is NULL. The caller frees it.
 char *checkpoint_files_differ(const char *were, const char *are);
-// Replaces tensors with those of a GGUF file that have the same names and shapes; the checkpoint
-// then owns the file.
+// Replaces tensors with those of a GGUF file that have the same names. The checkpoint then owns the
+// file, even after a failure: -1 if a shape differs.
 int checkpoint_replace(struct checkpoint *c, struct gguf *f, struct err *err);
 void checkpoint_close(struct checkpoint *c);
 
@@ -139,8 +139,8 @@ struct tokenizer *checkpoint_tokenizer(const struct checkpoint *c, struct err *e
 // Opens the tokenizer of a GGUF file, or else the path with tokenizer_open.
 struct tokenizer *checkpoint_tokenizer_open(const char *path, struct err *err);
 
-// Returns whether a name is that of a temporary file that training writes beside a model:
-// "best-40.safetensors" or, from earlier versions, "best.safetensors".
+// Returns whether a name is that of the file in which a training run keeps the weights of its best
+// validation: "best-40.safetensors" or, from earlier versions, "best.safetensors".
 bool checkpoint_is_best(const char *name);
 // Returns the step in the name of a training checkpoint ("checkpoint-40"), or -1; *unfinished
 // becomes true if ".part" follows.
@@ -176,7 +176,7 @@ int checkpoint_floats(const struct checkpoint *c, const char *name, int rank, co
 // Like checkpoint_floats, for a vector of n elements.
 int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, struct arena *arena,
                       struct tensor *t, struct err *err);
-// Reads a tensor of rank 0, or with one element, as a number.
+// Reads a tensor of shape [] or [1] as a number.
 int checkpoint_number(const struct checkpoint *c, const char *name, float *value, struct err *err);
 // Returns the size of all tensors together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);

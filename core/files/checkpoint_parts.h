@@ -26,7 +26,7 @@ int checkpoint_check_link(const char *path, struct err *err);
 int checkpoint_sort(struct checkpoint *c, struct err *err);
 // Returns the list's entry for a tensor; NULL: no tensor has this name.
 const struct safetensor **checkpoint_entry(const struct checkpoint *c, const char *name);
-// Stops the thread of checkpoint_identify_in_background.
+// Stops the thread of checkpoint_identify_in_background and frees unfinished hashes.
 void checkpoint_identify_end(struct checkpoint *c);
 
 #endif

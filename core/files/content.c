@@ -2,8 +2,8 @@
 //
 // The hash is SHA-256 over the file's size and eight 64-bit lanes per piece of 1 MB, which mix the
 // piece at memory speed: SHA-256 alone would take a minute for a 7B model. Each step of a lane is
-// invertible, so a change to one word always changes the lane. A hole counts as zeros, without
-// being read (/new --zeros).
+// invertible, so a change to one word always changes the lane. A piece that lies in a hole counts
+// as zeros, without being read (/new --zeros).
 #include "core/files/content.h"
 
 #include <errno.h>

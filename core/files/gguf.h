@@ -4,10 +4,9 @@
 //   const char *arch = gguf_text(f, "general.architecture");
 //   const struct safetensor *t = gguf_find(f, "blk.0.attn_q.weight");
 //
-// Versions 2 and 3, little-endian (ggml's docs/gguf.md). Opening checks every rule of the
-// format: counts against the file's size (before allocating memory for them), lengths of texts and
-// lists, types, nesting, duplicate names, alignment, and that tensors follow one another within the
-// file.
+// Versions 2 and 3, little-endian (ggml's docs/gguf.md). Opening checks counts against the file's
+// size (before allocating memory for them), lengths of texts and lists, types, nesting, duplicate
+// names, alignment, and that tensors follow one another within the file.
 #ifndef CORE_FILES_GGUF_H
 #define CORE_FILES_GGUF_H
 
@@ -73,7 +72,7 @@ int gguf_join(struct gguf *f, struct gguf *part, struct err *err);
 const struct safetensor *gguf_find(const struct gguf *f, const char *name);
 // Returns a pair and marks it as read. NULL: absent.
 const struct gguf_entry *gguf_entry(const struct gguf *f, const char *key);
-// Marks a pair as read if its value is `value`, the one that vlmsh always uses.
+// Marks a pair as read if its value is `value` within 0.1%, the one that vlmsh always uses.
 void gguf_expect(const struct gguf *f, const char *key, double value);
 // Returns a text; NULL if the key is absent or its value is not a text.
 const char *gguf_text(const struct gguf *f, const char *key);

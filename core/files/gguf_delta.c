@@ -5,7 +5,7 @@
 //   - gains are stored as 1 + w, except that of the recurrence's outputs;
 //   - with more value heads than key heads, file value head r * Hk + g is Hugging Face's head
 //     g * (Hv/Hk) + r in every tensor that has value heads. The recurrence computes heads in this
-//     order (delta_config.alternate), so that all weights stay in the mapped file.
+//     order (delta_config.alternate), so that the matrices stay in the mapped file.
 #include <math.h>
 #include <string.h>
 

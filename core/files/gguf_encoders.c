@@ -1,11 +1,13 @@
-// core/files/gguf_encoders.c -- the picture encoders and projectors of GGUF files (mmproj): one row
-// per "clip.projector_type", with its config and tensor names in Hugging Face's terms.
+// core/files/gguf_encoders.c -- picture encoders and projectors of GGUF files (mmproj): rows with a
+// "clip.projector_type", its config and tensor names in Hugging Face's terms. Families add rows in
+// their own files.
 //
 // Sources: llama.cpp's tools/mtmd (clip-impl.h, models/*.cpp), conversion/*.py, and for LLaVA's
 // encoders legacy-models/convert_image_encoder_to_gguf.py, whose traps are:
 //   - layers after the feature layer are cut off;
 //   - the activation is "clip.use_gelu" or "clip.use_silu", else quick GELU;
-//   - LLaVA-Next has LLaVA's type; only the newline after rows of features distinguishes it.
+//   - LLaVA-Next has LLaVA's type; the newline after rows of features, the list of grids or the
+//     merge type distinguishes it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +42,7 @@ void encoder_means(struct encoder_config *e)
     }
 }
 
-// If the vocabulary lacks the placeholder, uses the unknown token, to which texts never encode.
+// If the vocabulary lacks the placeholder, uses the unknown token, or id 0 if the file names none.
 void encoder_placeholder(struct encoder_config *e, const char *key, const char *word)
 {
     int64_t id = gguf_token_find(e->text, word);

@@ -171,7 +171,8 @@ extern const struct gguf_encoder gguf_encoders[]; // the last has no type
 // those of gguf_encoders.
 void gguf_encoders_register(const struct gguf_encoder *(*of_families)(int index));
 
-// Returns the row of the encoder's type, if possible one that goes with the language model `text`.
+// Returns the row of the encoder's type, if possible one that goes with the language model `text`;
+// NULL with a message: the type is not supported.
 const struct gguf_encoder *gguf_encoder_find(const struct gguf *mmproj, const struct gguf *text,
                                              struct err *err);
 // Returns -1 if the encoder does not fit this language model; the message gives the reason (type,
@@ -192,7 +193,8 @@ struct gguf_beside {
     char *notice; // which of several files was chosen, or why none; or NULL. The caller frees it
 };
 
-// Returns -1 if several files fit equally well, or if none fits and one has the model's name.
+// Returns -1 if several files fit equally well, or if none fits and the most similar name belongs
+// to the model: it is the model's own, or all its words are in the model's.
 int gguf_beside(const char *model, const struct gguf *text, struct gguf_beside *found,
                 struct err *err);
 // Returns n for a table of n*n rows; 0 if `rows` is not a square.

@@ -1,6 +1,6 @@
 // core/files/gguf_vision.c -- presents the picture encoder and projector of a GGUF file (mmproj)
 // with the config and tensor names of Hugging Face, according to the encoder's row in
-// gguf_encoders.c.
+// gguf_encoders.c or in a family's file.
 //
 // Easy to get wrong: LLaVA's converter may exchange the names of the two layers of an FFN (their
 // shapes show this), and a convolution over two video frames is stored as two convolutions over one

@@ -102,19 +102,21 @@ struct parquet_picture {
 };
 
 struct parquet_row {
-    cJSON *json; // an object without the pictures
-    struct parquet_picture *pictures;
-    size_t picture_count; // in the order of the columns
+    cJSON *json;                      // an object, with null in place of each picture
+    struct parquet_picture *pictures; // [picture_count], in the order of the columns
+    size_t picture_count;
 };
 
 // Makes parquet_row_read leave out the columns that have no pictures and whose names are not
 // needed.
 void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 
-enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS }; // TEXTS: all but pictures
+// PARQUET_PICTURES: only columns with pictures; PARQUET_TEXTS: only the other columns.
+enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS };
 
-// Leaves of type INT96 or of fixed size become null; no known data set has them. Bytes with a zero
-// byte also become null; in a column of texts they are an error.
+// Reads a row; the caller releases *r, even after a failure. Leaves of fixed size become null;
+// values of type INT96 are an error. Bytes with a zero byte become null; in a column of texts they
+// are an error.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);
 void parquet_row_release(struct parquet_row *r);

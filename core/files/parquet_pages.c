@@ -185,7 +185,7 @@ static void keep_buffer(struct parquet_block *b, char *buffer, size_t size)
     b->bytes += size;
 }
 
-// Returns memory pages of the mapping to the system: they are not needed again, and a large file
+// Returns memory pages of the mapping to the system: they are rarely needed again, and a large file
 // would fill memory.
 static void leave(const struct parquet *p, uint64_t at, uint64_t size)
 {

@@ -21,10 +21,10 @@ void weight_cache_use(const char *path);
 // programs may remove files.
 int weight_cache_hold(void);
 void weight_cache_release(int held);
-// Removes the least recently used files until the rest have at most that many bytes, and the
-// unfinished files of killed programs. Removes only files named as weight_cache_path names them.
-// Does nothing while other programs hold the folder: they trim it after their own load. -1: the
-// limit is exceeded, but the folder is a link or another user's, so nothing is removed.
+// Removes the least recently used files until the rest have at most that many bytes, and unfinished
+// files that have not changed for an hour. Removes only files named as weight_cache_path names
+// them. Does nothing while other programs hold the folder: they trim it after their own load. -1:
+// the limit is exceeded, but the folder is a link or another user's, so nothing is removed.
 int weight_cache_trim(double bytes, struct err *err);
 
 #endif

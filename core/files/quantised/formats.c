@@ -42,7 +42,7 @@ static int misshapen(const struct quantised_reading *r, const struct safetensor 
                    r->q->format->name, t->name, codes_of(r)->name);
 }
 
-// Returns n * factor or, on overflow, INT64_MAX, which set_size refuses.
+// Returns n * factor or, on overflow, INT64_MAX, which set_size refuses as a number of columns.
 static int64_t times(int64_t n, int64_t factor)
 {
     int64_t product;

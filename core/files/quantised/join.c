@@ -375,8 +375,8 @@ bool quantised_has(const struct checkpoint *c, const char *name)
     return false;
 }
 
-// "GPTQ, 4 bit, groups of 128, kept as q4_0"; `dtype`: the one in memory, which weights.dtype may
-// have changed.
+// "GPTQ, 4 bit with zero points, groups of 128, kept as q4_0"; `dtype`: the one in memory, which
+// weights.dtype may have changed.
 static char *matrix_text(const struct quantised *q, int dtype)
 {
     struct buf b = { 0 };

@@ -10,6 +10,7 @@
 //   formats.c   one row per format: how it is recognised, which tensors belong together
 //   rows.c      how codes become numbers
 //   join.c      lists the matrices, chooses their dtype, refuses other formats
+//   mlx.c       order and names of the tensors of MLX folders, quantised or not
 #ifndef CORE_FILES_QUANTISED_QUANTISED_H
 #define CORE_FILES_QUANTISED_QUANTISED_H
 
@@ -34,7 +35,8 @@ struct quantised_folder {
 };
 
 // Replaces the tensors of quantised matrices in the checkpoint's list, and sets c->quantised if
-// there are any. Returns -1 if the folder has weights in a format that vlmsh cannot read.
+// there are any. Tensors of MLX folders get Hugging Face's order and names. Returns -1 if the
+// folder has weights in a format that vlmsh cannot read.
 int quantised_join(struct checkpoint *c, struct err *err);
 void quantised_free(struct quantised_folder *f);
 
@@ -52,8 +54,8 @@ bool quantised_same(const struct safetensor *a, const struct safetensor *b);
 // Returns whether the tensor with this name is one of the matrices, even if weights.dtype has
 // converted it.
 bool quantised_has(const struct checkpoint *c, const char *name);
-// Describes the matrices: "7 matrices: GPTQ, 4 bit, groups of 128, kept as q4_0"; NULL: none are
-// quantised. The caller frees it.
+// Describes the matrices: "7 matrices: GPTQ, 4 bit with zero points, groups of 128, kept as q4_0";
+// NULL: none are quantised. The caller frees it.
 char *quantised_text(const struct checkpoint *c);
 
 #endif
