@@ -117,9 +117,9 @@ struct adapter_delta {
 // its head: no weight represents it, and callers refuse adapters that have one.
 void adapter_add_delta(struct adapter_delta *deltas, size_t *count, const struct adapter_entry *e);
 
-// Saves an adapter as a new folder, which gets its name only when complete: LoRA at its current
-// scale, its tensors except the extra ones in `type` ("f32", "bf16" or "f16"). Copies the training
-// record (training.json).
+// Saves an adapter as a new folder, which gets its name only when complete. LoRA keeps its current
+// scale; tensors get the type `type` ("f32", "bf16" or "f16"), except extra ones and constants,
+// which stay f32. Copies the training record (training.json), if any.
 int adapter_save(const struct adapter *a, const char *type, const char *folder, struct err *err);
 // Writes the extra deltas to extra.safetensors in an existing folder; writes no file if there are
 // none.

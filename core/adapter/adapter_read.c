@@ -143,7 +143,7 @@ static int take_beside(const struct reading *r, const struct weight *w, take_fn 
     return status;
 }
 
-// The part of a change of a weight that a tensor is: A has its columns, B its rows.
+// The axes of a weight that a tensor has: A its columns, B its rows, a whole weight both.
 enum side { SIDE_ROWS = 1, SIDE_COLUMNS = 2, SIDE_BOTH = 3 };
 
 // Like take_beside. If the model's file orders the weight's value heads differently than adapters,
@@ -356,7 +356,7 @@ static int check_lora_shape(const struct safetensor *t, const struct weight *w, 
     return refuse_shape(t, 2, want, w->name, err);
 }
 
-// A matrix of the experts in a stack: its ranks first..first+rank, and its rows.
+// A matrix of the experts in a stack: its ranks first..first+rank-1, its rows row..row+rows-1.
 struct stack_matrix {
     const char *name;
     int64_t first, rank, row, rows;

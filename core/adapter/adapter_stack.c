@@ -3,7 +3,8 @@
 //   A [E*r, in], B [out, r*E]; expert e has A rows e*r.. e*r+r-1 and B columns e, e+E, e+2E ...
 //
 // Source: huggingface/peft, tuners/lora/layer.py, ParamWrapper. Older versions take each parameter
-// [E, out, in] for [E, in, out]: A is [E*r, out] and B [in, r*E], and A B transposed is added.
+// [E, out, in] for [E, in, out]: A is [E*r, out] and B [in, r*E], and the transpose of B A is
+// added.
 #include "core/adapter/adapter_stack.h"
 
 #include <stdlib.h>

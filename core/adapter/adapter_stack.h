@@ -50,8 +50,9 @@ void adapter_stack_close(struct adapter_stack *s);
 void adapter_stack_expert(const struct adapter_stack *s, int64_t expert, float *a, float *b);
 // If gate_up_proj consists of a LoRA of gate_proj and one of up_proj, returns the rank of the
 // first: the rows of gate_proj use only these columns of B, and the rows of up_proj only the
-// others. Returns -1 if columns are shared. Zeros do not tell: if B is zero, columns are shared
-// unless the parameter has a rank of its own (rank_pattern), as /adapter save gives it.
+// others. Returns -1 if columns are shared, for down_proj, and if A and B are swapped. Zeros do not
+// tell: if B is zero, columns are shared unless the parameter has a rank of its own (rank_pattern),
+// as /adapter save gives it.
 int64_t adapter_stack_split(const struct adapter_stack *s, bool own_rank);
 
 // The LoRA of one matrix of an expert, to be put among all ranks of its parameter from `first` on,

@@ -467,8 +467,8 @@ static void add_stacks(struct writing *w)
     }
 }
 
-// A router's bias is not in the model's list of weights, but PEFT cannot load a router without it.
-// It stays f32, because rounding would select other experts.
+// Constants (a router's bias, A_log, dt_bias) are not in the model's list of weights, but PEFT
+// cannot load a module without them. They stay f32: a rounded bias would select other experts.
 static void add_constants(struct writing *w)
 {
     struct decoder_constant c = { 0 };

@@ -48,7 +48,8 @@ int model_mmproj_type(const char *type, struct err *err);
 int model_mmproj_check(const struct model *m, struct err *err);
 // Writes the encoder and the projector, their matrices in `type`. NULL: in `model`, the type of the
 // language model's file, or in 16 bits if that type is quantised. A matrix whose rows are not whole
-// blocks becomes f16. Tables of positions, norms and biases stay f32.
+// blocks becomes f16. Convolutions are f16 if the matrices are, else f32. Tables of positions,
+// norms and biases stay f32.
 int model_write_mmproj(const struct model *m, const char *type, const char *model, const char *path,
                        const struct load_progress *progress, struct gguf_summary *summary,
                        struct whole_file **file, struct err *err);

@@ -1,12 +1,13 @@
 // core/adapter/model_mmproj.c -- writes a picture encoder and projector as a GGUF file (mmproj).
-// The table `encoders` lists the projector types.
+// The table `encoders` lists projector types; families and kinds of encoders have rows of their
+// own.
 //
 // Keys and tensor names are those of llama.cpp (clip-impl.h of mtmd, conversion/*.py);
 // core/files/gguf_vision.c reads them. Easy to get wrong:
 //   - a convolution over two video frames becomes two convolutions over one frame each;
 //   - the file omits the blocks after the one whose features are used, and the norm after the last
 //     block (LLaVA);
-//   - queries, keys and values are three tensors, except in GLM's files.
+//   - queries, keys and values are three tensors, except in GLM's and Qwen3-VL's files.
 // llama.cpp needs convolutions in f16 or f32, and position tables in f32.
 #include "core/adapter/model_gguf.h"
 

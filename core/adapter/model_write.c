@@ -287,7 +287,7 @@ static int write_shard(const struct model *m, const struct safetensors *f, const
     return status < 0 ? -1 : closed;
 }
 
-// Copies all files except weights, unchanged: configs, tokenizer, texts.
+// Copies files other than weights, unchanged: configs, tokenizer, texts.
 static int copy_others(const struct model *m, const char *folder, struct err *err)
 {
     static const char weights[] = ".safetensors .bin .pt .pth .ckpt .gguf .onnx .h5 .msgpack";

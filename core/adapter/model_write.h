@@ -4,7 +4,8 @@
 //   model_write(m, NULL, 0, "out/merged", NULL, &err);
 //
 // Names, shapes, types and shards are those of the model's folder. LoRA is added to its weight in
-// f32 and rounded once. Other files are copied, except weight files.
+// f32 and rounded once. Other files are copied, except weights, hidden files, subfolders,
+// adapter_config.json and training.json.
 #ifndef CORE_ADAPTER_MODEL_WRITE_H
 #define CORE_ADAPTER_MODEL_WRITE_H
 
@@ -28,7 +29,8 @@ struct merge_report {
 
 // Writes a folder, which must be absent or empty; it gets its name once it is complete and, if
 // `report` is not NULL, compared. Extra deltas go to extra.safetensors beside the model, which
-// makes the folder an adapter folder too.
+// makes the folder an adapter folder too; other deltas are not used, because the weights of `m`
+// include them.
 int model_write(const struct model *m, const struct adapter_delta *deltas, size_t count,
                 const char *folder, struct merge_report *report, struct err *err);
 // Writes into an existing folder, without a comparison; replaces a file of the same name once the
