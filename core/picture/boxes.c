@@ -136,7 +136,7 @@ static enum box_unit guess(const double *n, int count)
 }
 
 // Maps numbers x1, y1, x2, y2 (a point: x1, y1) to a box within the picture; false if it lies
-// outside.
+// outside or is empty.
 static bool place(struct picture_box *b, const double *n, const struct frame *f,
                   const double size[2])
 {

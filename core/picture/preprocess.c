@@ -1,5 +1,5 @@
 // core/picture/preprocess.c -- preprocesses pictures as CLIPImageProcessor and SiglipImageProcessor
-// do.
+// do; other processors (Qwen2-VL, Kimi-VL, Gemma 4, Pixtral) differ in the size.
 //
 //   RGB(A) -> flatten -> [square] -> resize -> centre crop -> [h, w, 3] bytes -> floats [3, h, w]
 // Resize and crop are one step, which computes only the pixels that the crop keeps: a picture of 1

@@ -16,7 +16,7 @@
 extern const char *const picture_endings[];
 // Resolves `text` to a source: a path, prefixed with `folder` unless it is absolute or `folder` is
 // "."; the path of a file:// URI; a data: URI or a URL unchanged; bare base64 as a data: URI. The
-// caller frees the result of this and the next functions.
+// caller frees the texts that this and the other functions return.
 char *picture_source(const char *text, const char *folder);
 // Converts "file:///a%20b" to a path; returns other text unchanged.
 char *picture_source_path(const char *text);

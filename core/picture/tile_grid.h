@@ -25,7 +25,7 @@
 #include "core/picture/preprocess.h"
 
 // TILE_GRID_MAX: the largest number of tiles that a config may give a grid by aspect ratio; heat
-// maps also show the thumbnail. TILE_GRIDS_MAX: of grids by resolution, the largest number.
+// maps also show the thumbnail. TILE_GRIDS_MAX: the largest number of grids by resolution.
 enum { TILE_GRID_MAX = 63, TILE_GRIDS_MAX = 128 };
 
 struct tile_grid {
