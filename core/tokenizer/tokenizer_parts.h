@@ -223,7 +223,7 @@ struct unigram {
     bool single;   // rounds sums to float, as SentencePiece does
 };
 
-// Log-probability of an unknown character, below that of the least likely token.
+// How far the log-probability of an unknown character is below that of the least likely token.
 #define UNKNOWN_PENALTY 10.0
 
 enum { NO_TEXT = -1 };
@@ -306,7 +306,8 @@ void merges_of(const struct tokenizer *t, int32_t id, const uint32_t *rank, stru
 // file's name to the message and returns NULL.
 struct tokenizer *tokenizer_done(struct tokenizer *t, int status, const char *name,
                                  struct err *err);
-// Fills a unigram model's trie with all texts except special tokens; needs the scores.
+// Fills a unigram model's trie with all texts except those of special, unknown and TOKEN_APART
+// tokens. -1: a text is too long, or all together are.
 int unigram_fill(struct tokenizer *t, struct err *err);
 // Reads text and flags of an added token; the text is borrowed.
 int added_read(const cJSON *item, struct added *a, struct err *err);
@@ -383,8 +384,8 @@ extern const char *const companions_infill[];
 // Sets the name of the class, without "Fast"; "" if the config names none, or a generic one.
 int companions_class(const cJSON *config, char name[CLASS_NAME_SIZE], struct err *err);
 // If tokenizer_config.json names no class, sets the class that transformers 4 derives from the
-// model's config.json, unless `json`, the tokenizer.json, lacks special tokens of this class. json
-// NULL: the tokenizer is in another file.
+// model's config.json, unless a config names tokenizer code of its own, or `json`, the
+// tokenizer.json, lacks special tokens of this class. json NULL: the tokenizer is in another file.
 void companions_infer(struct companions *c, const cJSON *model, const cJSON *json);
 // Returns NULL if the config names no class of transformers.
 const struct class_kind *companions_kind(const cJSON *config);
@@ -442,7 +443,8 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
                                "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN, WORDS_SUFFIX "?", \
                                "\\p{N}{1,3}", "[\\r\\n]*")
 
-// Maximum length of a token in these formats: keeps reading and encoding near-linear.
+// Maximum length of a token in unigram models, tokenizer.model and tiktoken.model: keeps reading
+// and encoding near-linear.
 enum { TOKEN_BYTES_MAX = 1024 };
 
 // --- one call of the tokenizer -----------------------------------------------------------------
