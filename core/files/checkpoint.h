@@ -180,7 +180,8 @@ int checkpoint_vector(const struct checkpoint *c, const char *name, int64_t n, s
 int checkpoint_number(const struct checkpoint *c, const char *name, float *value, struct err *err);
 // Returns the size of all tensors together, in bytes.
 uint64_t checkpoint_bytes(const struct checkpoint *c);
-// Returns the size of the tensors that stay in the mapped files: all but quantised matrices.
+// Returns the size of all tensors but quantised matrices, which are unpacked out of the mapped
+// files.
 uint64_t checkpoint_mapped(const struct checkpoint *c);
 
 #endif

@@ -3,8 +3,8 @@
 //   Qwen2.5-VL-3B-Instruct-Q4_K_M.gguf
 //   mmproj-Qwen2.5-VL-3B-Instruct-f16.gguf     for this model: all words are in the model's name
 //   mmproj-Qwen2.5-VL-7B-Instruct-f16.gguf     for another model
-// Of the encoders that fit the model (type and width), the one with the most similar name is
-// chosen. If names differ only in the weight type, f16 is preferred to bf16, bf16 to f32.
+// Chooses the encoder with the most similar name among those that fit the model (type and width).
+// If names differ only in the weight type, f16 is preferred to bf16, bf16 to f32.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // core/files/gguf_latent.c -- DeepSeek's language models in GGUF files: latent attention, and
-// mixtures of experts, also those of GLM-4.5, Qwen3, Qwen3.5 and Gemma 4.
+// mixtures of experts (GLM-4.5, Qwen3, Qwen3.5 and Gemma 4 have such mixtures too).
 // Files hold the experts of a layer in one tensor [E, out, in]; this code makes each expert a
 // matrix, without copying. Newer files split kv_b_proj into Wk transposed, [H, R, nope], and Wv,
 // [H, v, R]. This code joins both again. The result keeps their type, because products with bf16

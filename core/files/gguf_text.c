@@ -142,7 +142,7 @@ static const struct gguf_architecture {
     const char *pieces; // tokenizer.ggml.model if the tokenizer is SentencePiece's; NULL: "llama"
     bool further; // "block_count" also counts the last layers, which only predict further tokens
                   // ("nextn_predict_layers"), even if the file lacks them
-    void (*read)(struct gguf_config *c); // reads keys that only this architecture has, or NULL
+    void (*read)(struct gguf_config *c); // reads keys that most architectures lack, or NULL
     // Tensors that other architectures lack, and those that only some of them have; NULL: none.
     const struct gguf_name *names, *shared_names;
     // Splits or joins a tensor and adds the results, whose names begin with `start`

@@ -35,7 +35,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct safetensor *)a)->name, ((const struct safetensor *)b)->name);
 }
 
-// All tensors share one mapping, whose pages are never touched.
+// All tensors share one mapping of zeros, which takes no memory.
 static int make_tensors(struct checkpoint *c, const struct shape *s, struct err *err)
 {
     struct safetensors *f = xcalloc(1, sizeof *f);

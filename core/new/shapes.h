@@ -36,7 +36,7 @@ struct shape {
     enum shape_tower tower;
     int64_t tower_layers, tower_hidden, tower_heads, tower_ffn, image, patch;
     bool no_pooling;   // a SigLIP without its pooling head
-    int feature_layer; // vision_feature_layer; 0 stands for -2
+    int feature_layer; // vision_feature_layer; 0 means -2
     int projector_layers;
     // TOWER_OWN: texts of config.json (with token ids 0) and preprocessor_config.json; the family's
     // file lists the tensors. The sizes above, except vocab and words, are ignored.

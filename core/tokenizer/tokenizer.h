@@ -64,7 +64,7 @@ struct token_list {
     size_t count;    // of tokens
     const struct token_text *tokens;
     const uint8_t *types; // enum token_type
-    const float *scores;  // llama only; else NULL
+    const float *scores;  // used for llama only; otherwise NULL in an exported list
     size_t merge_count;
     const struct token_text *merges; // "a b", in the order of ranks; in GGUF files, not for llama
     int32_t bos, eos;                // -1: none
