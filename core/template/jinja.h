@@ -30,9 +30,9 @@ struct jinja; // a parsed template
 // counts the budget used.
 struct jinja_arena {
     struct jinja_block *blocks;
-    size_t used;       // bytes, all blocks
-    uint64_t steps;    // operations so far
-    const char *spent; // why the rendering must stop, or NULL
+    size_t used;       // bytes of all blocks; a rendering adds those of its template
+    uint64_t steps;    // operations so far; a rendering adds those of parsing its template
+    const char *spent; // why parsing or rendering must stop, or NULL
 };
 
 void jinja_arena_release(struct jinja_arena *arena);
@@ -95,8 +95,8 @@ struct jinja_value jinja_bool(bool truth);
 struct jinja_value jinja_dict(struct jinja_arena *arena);
 void jinja_set(struct jinja_arena *arena, struct jinja_value dict, const char *key,
                struct jinja_value value);
-// Reads a value from JSON; all its texts come from `source`. Numbers with a point or an exponent
-// are reals.
+// Reads a value from JSON; all its texts, but not the keys of objects, come from `source`. Numbers
+// with a point or an exponent, and those beyond int64_t, are reals.
 int jinja_json(struct jinja_arena *arena, const char *json, size_t size, const char *name,
                int32_t source, struct jinja_value *value, struct err *err);
 

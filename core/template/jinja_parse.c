@@ -1,6 +1,6 @@
 // core/template/jinja_parse.c -- turns tokens into a tree of statements and expressions. Precedence
-// as in Jinja2, from the lowest: a if b else c; or; and; not; comparisons; + -; ~; * %; a sign;
-// filters and tests; calls, attributes and indices.
+// as in Jinja2, from the lowest: a if b else c; or; and; not; comparisons; + -; ~; * %; filters and
+// tests; a sign (-x|f is (-x)|f); calls, attributes and indices.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@ struct parser {
     bool failed;
 };
 
-// A failure skips to the last token, T_END, so every parsing function ends; each still returns a
-// node.
+// A failure skips to the last token, T_END, so every parsing function ends. Each still returns a
+// node, but parse_statement returns NULL for an unknown statement.
 static struct jinja_node *parse_expression(struct parser *p);
 
 // --- tokens ------------------------------------------------------------------------------------

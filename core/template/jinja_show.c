@@ -201,8 +201,8 @@ void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_s
     }
 }
 
-// Returns a real for a number with a point or an exponent, else an integer: templates print 1 and
-// 1.0 differently.
+// Returns a real for a number with a point or an exponent or beyond int64_t, else an integer:
+// templates print 1 and 1.0 differently.
 static struct jinja_value number_of(const cJSON *item)
 {
     const char *text = item->valuestring; // NULL: a short integer

@@ -15,7 +15,7 @@ int role_parse(const char *name); // -1: unknown
 
 struct content_item {
     char *text;  // NULL for a picture
-    int picture; // index into conversation->pictures, -1 for text
+    int picture; // index into the pictures of the conversation or sample, -1 for text
 };
 
 struct message {
@@ -23,7 +23,8 @@ struct message {
     struct content_item *content;
     size_t content_count;
     // Generated answers and raw messages have token ids. An answer is tokenised again only after
-    // message_drop_ids, or if a chat template does not keep its whole text.
+    // message_drop_ids, or if a chat template gets its reasoning separately or does not keep its
+    // whole text.
     bool generated;
     struct ids ids;
     // The reasoning of an answer, without marks; NULL: none. The answer proper starts at byte

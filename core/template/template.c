@@ -1,7 +1,7 @@
 // core/template/template.c -- turns messages into a text with marks, and that text into token ids.
 //
-//   messages -> text, the ranges that the user typed, and a hole for every picture and every list
-//   of kept ids
+//   messages -> text, the ranges that the user typed, and a hole for every picture (or each part of
+//   it, if the prompt has text between the parts) and every list of kept ids
 //   -> ids: the whole text is tokenised at once, as the reference implementation does with the
 //   rendered prompt
 //   -> rows: the holes are filled

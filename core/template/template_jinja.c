@@ -68,7 +68,8 @@ static char *content_text(const struct chat_template *t, const struct message *m
     return xstrdup(no_text);
 }
 
-// Builds the parts; byte n of their joined texts is byte n of the source.
+// Builds the parts. A generated answer is one part, so byte n of the part is byte n of the answer's
+// text (cut_answers); in other messages, each text is a part.
 static struct jinja_value parts_value(const struct chat_template *t, struct jinja_arena *arena,
                                       const struct message *m, int32_t source)
 {
@@ -531,8 +532,8 @@ static int try_message(const struct chat_template *t, bool picture, struct err *
     return status;
 }
 
-// Renders all roles, because an unsupported construct may concern answers only. Ignores errors that
-// the template itself raises about this conversation.
+// Renders all roles, with and without a system message, because an unsupported construct may
+// concern answers only. Ignores other errors, such as those that the template itself raises.
 static int try_roles(const struct chat_template *t, struct err *err)
 {
     static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER };

@@ -138,7 +138,8 @@ static void put_message(struct rendering *r, const struct message *m, const stru
 
 // --- the system message ------------------------------------------------------------------------
 
-// Returns the template's text after `from` up to `to` if it is plain text, not code.
+// Returns the template's text between the line break at `from` and `to` if it is plain text, not
+// code; else NULL.
 static char *plain_until(const char *from, const char *to)
 {
     // A line break, or \n inside a string of the template.
@@ -154,8 +155,8 @@ static char *plain_until(const char *from, const char *to)
     return xstrndup(from, length);
 }
 
-// Returns the layout's default system message; if it has none, the text between the layout's marks
-// in the folder's template; NULL if neither exists.
+// Returns the layout's default system message; if it has none, the plain text that the folder's
+// template has between the start and the end of a system message; NULL if neither exists.
 static char *default_system(const struct prompt_options *o)
 {
     const struct layout *l = o->layout;
@@ -181,7 +182,9 @@ static char *default_system(const struct prompt_options *o)
     return found;
 }
 
-// Writes the system message, given or default; returns the number of messages written.
+// Writes the default system message, or the given one if the layout treats it in a special way
+// (enum system_place), perhaps with the first user message around it. Returns the number of
+// messages written.
 static size_t put_system(struct rendering *r, const struct message *messages, size_t count)
 {
     const struct layout *l = r->options->layout;

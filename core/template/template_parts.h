@@ -1,5 +1,5 @@
 // core/template/template_parts.h -- a prompt on its way from messages to ids; shared by template.c,
-// template_layout.c, layouts.c and template_jinja.c only.
+// template_layout.c, layouts.c and template_jinja.c.
 #ifndef CORE_TEMPLATE_TEMPLATE_PARTS_H
 #define CORE_TEMPLATE_TEMPLATE_PARTS_H
 
@@ -75,8 +75,8 @@ struct rendering {
 };
 
 void rendering_release(struct rendering *r);
-// Append a message's text, a message's ids, a picture with the texts around its tokens, or the
-// range of an answer.
+// Append a message's text, a message's ids, or a picture's tokens with the texts between them
+// (picture_mark). rendering_answer records the range of an answer.
 void rendering_message_text(struct rendering *r, const struct message *m, const char *text,
                             size_t length);
 void rendering_ids(struct rendering *r, const struct message *m);

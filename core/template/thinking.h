@@ -7,9 +7,10 @@
 //   ... t.reasoning, t.answer ...
 //   thinking_release(&t);
 //
-// Marks, and white space around them, belong to neither text. An answer may start with several
-// pieces of reasoning. A closing mark without an opening one makes all text before it reasoning,
-// unless the answer already has reasoning.
+// Marks belong to neither text, nor does white space before an opening mark, at the start of the
+// reasoning, or after a closing mark. An answer may start with several pieces of reasoning. A
+// closing mark without an opening one makes all text before it reasoning, unless the answer already
+// has reasoning.
 #ifndef CORE_TEMPLATE_THINKING_H
 #define CORE_TEMPLATE_THINKING_H
 
@@ -22,7 +23,7 @@ struct tokenizer;
 
 struct thinking_marks {
     const char *open, *close;
-    bool rare; // recognised in chat only if the chat template or the tokenizer has the marks
+    bool rare; // recognised in chat only if the chat template or the tokenizer has the closing mark
 };
 
 // The marks of known models; ends with a row without marks. The first two rows are the marks that
