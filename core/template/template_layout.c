@@ -182,9 +182,9 @@ static char *default_system(const struct prompt_options *o)
     return found;
 }
 
-// Writes the default system message, or the given one if the layout treats it in a special way
-// (enum system_place), perhaps with the first user message around it. Returns the number of
-// messages written.
+// Writes the system message that the layout adds, and the given one if put_message cannot write it
+// (enum system_place). Returns the number of messages written, which includes a user message around
+// the system message.
 static size_t put_system(struct rendering *r, const struct message *messages, size_t count)
 {
     const struct layout *l = r->options->layout;
