@@ -17,7 +17,7 @@
 //  - blocks that can be recomputed (a layer) run through graph_block.
 //
 // Room core/graph/: the context of a pass: devices, arenas, the gradient tape, recordings, and the
-// sites where methods and probes listen. Uses base, settings, text (the sequence) and kernels/.
+// sites where methods and probes listen. Uses base, settings, template (the sequence) and kernels/.
 #ifndef CORE_GRAPH_GRAPH_H
 #define CORE_GRAPH_GRAPH_H
 

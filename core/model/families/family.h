@@ -121,7 +121,8 @@ struct family {
     // Modules whose plain names differ between files and transformers' classes, ended by a row
     // without names; NULL: none.
     const struct module_name *modules;
-    // Texts around a picture's visual tokens, whatever the chat template; NULL: none.
+    // Texts around a picture's visual tokens, whatever the chat template; NULL: none. The encoder's
+    // texts (core/model/vision.h), if any, replace picture_after and picture_mark.
     const char *picture_before, *picture_after;
     // The text before each part of a picture's visual tokens (picture_kind.parts) and after the
     // last; NULL: none.
@@ -129,8 +130,6 @@ struct family {
     // A tokenizer may lack all tokens of these texts, picture_after excepted (Idefics3), but not
     // some of them.
     bool plain_marks;
-    // The encoder's texts, if any, replace picture_after and picture_mark (core/model/vision.h).
-    //
     // The token for a picture in the family's chat templates, if a template contains it; NULL: the
     // placeholder.
     const char *picture_word;
