@@ -4,8 +4,8 @@
 //   w->tensor->data = mine;                      // the model now computes with it
 //   model_weights_changed(m);                    // updates a tied head, and gains of 1 + w
 //
-// The binder (core/model/bind.h) records the weights that it binds, except constants, which are
-// never trained. A tied head has no entry: the embedding's entry covers both.
+// The binder (core/model/bind.h) records the weights that it binds, except constants and numbers,
+// which are never trained. A tied head has no entry: the embedding's entry covers both.
 #ifndef CORE_MODEL_WEIGHTS_H
 #define CORE_MODEL_WEIGHTS_H
 
