@@ -131,7 +131,7 @@ void preset_add(struct preset_values *v, const char *key, const char *value)
 }
 
 // Returns the layer of phase 0, 1 or 2 (early, transition, late) for a model whose phases are
-// unknown. Never returns the last layer, because pruning after it saves nothing.
+// unknown. Never returns the last of several layers, because pruning after it saves nothing.
 static int by_depth(int phase, int depth)
 {
     const int layer = family_phase_by_depth(phase, depth);

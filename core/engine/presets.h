@@ -16,10 +16,10 @@
 struct model;
 struct settings;
 
-// `set` is "KEY=VALUE KEY=VALUE". Values may contain placeholders: {early}, {transition} and {late}
-// are the layers at which the role of pictures changes (from phases.calibration of `settings`, else
-// from the family's table for this checkpoint shape, else 1/8, 3/8 and 5/8 of the depth); {ffn} is
-// the layers whose FFN the paper approximates (else auto). All other settings that any built-in
+// `set` is "KEY=VALUE KEY=VALUE". Values may contain placeholders. {early}, {transition} and {late}
+// are the layers at which the role of pictures changes: from phases.calibration of `settings`, else
+// from the family's table for this checkpoint shape, else at 1/8, 3/8 and 5/8 of the depth. {ffn}
+// is the layers whose FFN the paper approximates (else auto). All other settings that any built-in
 // recipe sets, and the switches of methods, get their defaults, so that a recipe has the same
 // effect whatever was loaded before. A recipe without training settings (STALE_TRAINING) leaves all
 // training settings unchanged.

@@ -112,7 +112,8 @@ struct vision_picture {
     int number; // the picture's number, for listeners
     // [S'] in host memory; NULL: not wanted. Without a tape, vision_forward fills it with the
     // attention to each row in the last block before the feature layer, averaged over heads:
-    // attention from the class token or, without one, the average over the rows of the tile.
+    // attention from the class token or, without one, the average over the rows of the tile. An
+    // encoder without blocks leaves it unchanged.
     float *received;
 };
 

@@ -1,7 +1,7 @@
 // core/model/vision_resample.c -- resamples learned positions to a grid of a different size.
 //
-// Patch i of n along an axis is at x = (i + 0.5) side / n - 0.5 of the learned grid and gets the
-// sum of its four neighbours there, weighted by the cubic of Keys (1981) with a = -0.75; beyond the
+// Patch i of n along an axis is at x = (i + 0.5) side / n - 0.5 of the learned grid. It gets the
+// sum of its four neighbours there, weighted by the cubic of Keys (1981) with a = -0.75. Beyond the
 // border, the border repeats. PyTorch's grid_sample and interpolate (bicubic, align_corners false)
 // do the same. Over both axes this sums 16 rows of the table. Adding one neighbour at a time lets
 // gradients flow back and needs no table per pair of sizes.

@@ -5,11 +5,12 @@
 // factor for its output. Norms multiply by their gain, text embeddings are multiplied by sqrt(D),
 // scores are not scaled, logits are soft-capped.
 //
-// Only in E2B and E4B, the last `num_kv_shared_layers` layers attend to the keys and values of an
-// earlier layer of their type (core/model/attention_shared.c; in E2B with FFNs of twice the width),
-// and each layer has an input of its own for each token (core/model/layer_inputs.c). Only in 31B
-// and 26B-A4B, layers with wider heads make keys and values by one projection. Only 26B-A4B has
-// experts beside its FFNs (core/model/ffn_experts.c).
+// Only E2B and E4B: the last `num_kv_shared_layers` layers attend to the keys and values of an
+// earlier layer of their type (core/model/attention_shared.c), in E2B with FFNs of twice the width.
+// Each layer has an input of its own for each token (core/model/layer_inputs.c).
+//
+// Only 31B and 26B-A4B: layers with wider heads make keys and values by one projection. Only
+// 26B-A4B: experts beside the FFNs (core/model/ffn_experts.c).
 #include "core/model/families/gemma4.h"
 #include "core/model/families/text.h"
 
