@@ -1,6 +1,6 @@
 # vlmsh -- a terminal workbench for vision-language models.
 #
-#   make            build ./vlmsh                 make test     every test that this machine allows
+#   make            build ./vlmsh                 make test     tests on the CPU and an emulated GPU
 #   make run        install what is missing,      make bench    measurements (results: docs/speed.md)
 #                   build, open the shell         make fuzz     libFuzzer on every reader of files
 #   make lint       clang-format, clang-tidy,     make install  PREFIX=/usr/local

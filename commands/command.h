@@ -53,7 +53,7 @@ struct shell {
     struct variable *variables;
     size_t variable_count;
     // Loads the default model when a line needs a model or tokenizer and none is loaded; NULL: no
-    // default.
+    // default, or it has been tried, or another model has been loaded.
     int (*load_default)(void *self, struct err *err);
     void *load_default_self;
     const struct shell_screen *screen; // NULL for other front ends
@@ -110,7 +110,7 @@ struct command {
     const char *help;    // one sentence; the first line of help
     const char *details; // further lines for `/help NAME`, or NULL
     int min, max; // number of arguments; max -1 = any; with options or actions only min counts
-    bool rest;    // one argument: the rest of the line as typed (or one quoted string)
+    bool rest;    // one argument: the rest of the line as typed, or the content of quotes or """
     bool split;   // with `rest`: a line that begins with "--word" is split as usual
     const struct option_row *options; // for help and completion; run() reads them
     bool page;                        // its output is long: shown in a pager

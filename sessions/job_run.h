@@ -20,7 +20,8 @@
 
 #include "sessions/job_channel.h"
 
-// State that a signal handler may touch. Shells send no signals: they write requests into the row.
+// State that a signal handler may touch. Shells send no signals: they write requests
+// (job_channel.h).
 struct job_control {
     atomic_bool pause;
     struct job *_Atomic job; // the running job; NULL: none

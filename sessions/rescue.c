@@ -62,8 +62,8 @@ static int copy_session(sqlite3 *from, struct store *memory, int64_t session)
 }
 
 // Copies the stored part of the session into `memory`, then writes the pending events after it.
-// *from: the session and the number of entries that the database file has; 0: there is no session,
-// or the file was removed or cannot be read.
+// *from: the session and the number of entries that the database file has; 0: the events continue
+// no stored session, or the file was removed or cannot be read.
 static int write_pending(struct store *s, struct store *memory, struct position *from,
                          struct err *err)
 {
