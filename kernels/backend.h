@@ -121,7 +121,7 @@ struct backend {
     // call.
     const char *(*describe)(void);
     // Bytes of scratch memory that the ops have allocated: on a CPU, on this thread; on a GPU, on
-    // all GPUs of the device.
+    // all GPUs of the device, with the workspaces of cuBLASLt.
     size_t (*scratch)(void);
     // Optional features; NULL: not supported.
     const struct device_memory *memory;              // separate memory

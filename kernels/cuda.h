@@ -1,5 +1,5 @@
 // kernels/cuda.h -- shared by the .cu files: kernel launches, sums over warps and blocks, elements
-// of any dtype; and the design of the CUDA device.
+// of f32, f16 and bf16; and the design of the CUDA device.
 //
 // An op NAME is written in NAME.cu as `int NAME_cuda(...)`, beside NAME.c. It launches kernels on
 // the GPU's one stream and returns at once; the order of the stream makes uploads, downloads and

@@ -1,5 +1,5 @@
-// tests/bench/tokenizer.c -- speed of core/tokenizer/tokenizer*.c: loads a vocabulary of 151 643
-// tokens, encodes and decodes text (English, code, CJK; one long word).
+// tests/bench/tokenizer.c -- speed of core/tokenizer: loads a vocabulary of 151 643 tokens,
+// encodes and decodes text (English, code, CJK; one long word).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

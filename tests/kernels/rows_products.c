@@ -1,6 +1,6 @@
 // tests/kernels/rows_products.c -- several products of the same rows (kernels/rows_products.c), and
 // the rotation of the last part of each head (kernels/rope.c), bit for bit against their ops, for
-// any number of threads.
+// up to nine threads.
 #include "tests/kernels/close.h"
 
 enum { PRODUCTS = 3, GAP = 16, BEFORE = 7 };
