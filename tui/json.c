@@ -493,8 +493,8 @@ void json_schema(FILE *out)
     cJSON_Delete(o);
 }
 
-// Escapes DEL and U+0080..U+009F too, which terminals interpret; cJSON escapes only characters
-// below U+0020.
+// Escapes DEL and U+0080..U+009F too, which terminals interpret; of control characters, cJSON
+// escapes only those below U+0020.
 static char *spell_controls(const char *line)
 {
     struct buf b = { 0 };

@@ -105,7 +105,8 @@ static int take_question(struct options *o, const char *value, struct err *err)
     return take_text(o, value, err);
 }
 
-// Takes MODEL, `run` before it, or a subcommand, which reads the arguments after it.
+// Takes MODEL; `run` before it, and then a question after it; or a subcommand, which reads the
+// arguments after it.
 static int take_positional(void *self, const char *value, struct err *err)
 {
     struct options *o = self;

@@ -112,7 +112,8 @@ static bool begins_in(const struct pager *p, size_t line)
     return here;
 }
 
-// Scrolls to the first line with the pattern, from line `from` on.
+// Finds the first line with the pattern, from line `from` on or back, and scrolls to it if it is
+// out of sight.
 static void search(struct view *v, int from, bool backwards)
 {
     struct pager *p = &v->pager;

@@ -68,7 +68,7 @@ static void draw_text(const struct compare_view *k, int side, struct canvas *c, 
 // --- the panel -----------------------------------------------------------------------------------
 
 // Returns the height of the maps: the lines that the texts leave free, but at least three fifths of
-// the area.
+// the area; 0: there are no maps, or the area is too low for them.
 static int map_height(const struct view *v, struct area area)
 {
     const struct compare_view *k = &v->compare;

@@ -31,8 +31,8 @@ static bool is_marked(const struct jobs_view *j, int64_t id)
 
 enum { CELL_WIDTH = 24, CELL = 4 * CELL_WIDTH + 1 }; // columns; bytes: UTF-8 has at most 4 for each
 
-// Returns the file name in the first argument with a slash or dot, else the first argument; ""
-// without arguments.
+// Returns the file name in the first argument with a slash or dot that is no option, else the first
+// argument; "" without arguments.
 static const char *data_of(const struct job_row *row)
 {
     for (int i = 0; i < row->argc; i++)

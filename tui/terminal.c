@@ -402,7 +402,7 @@ static bool write_gap(struct written *w, const struct terminal *t, const struct 
 }
 
 // Writes a cell; replaces its character with question marks if the C library assigns it a different
-// width, or if the terminal shows only ASCII.
+// width, or if the terminal shows only ASCII and it is another character.
 static void put_cell(struct written *w, const struct terminal *t, const struct cell *cell, int x,
                      int y)
 {
