@@ -65,7 +65,7 @@ static void test_places(void **state)
     expect("/set \"sample.ignore_eos\" ", NULL, PATHS_NONE);
 }
 
-// Every command and setting of the tables is offered.
+// As many commands and settings are offered as the tables have.
 static void test_tables(void **state)
 {
     struct candidates c = at_end("/");

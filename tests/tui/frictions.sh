@@ -15,7 +15,7 @@ start 120 36
 keys F4 End Left Right # the group of sampling is last
 wait_for 'sample.temperature: 0..100'
 keys Down Enter BSpace 7 Enter
-wait_for '^ /set sample.top_k 7 ' 'a panel key is not reported on the status line'
+wait_for '^ /set sample.top_k 7 ' 'a panel key is not reported above the status line'
 shown '❯ /set sample' && fail 'a panel key writes into the conversation'
 keys Escape; sleep 0.2
 

@@ -181,7 +181,8 @@ static void test_menu(void **state)
     end(b);
 }
 
-// Home, End and Delete of every terminal work, although the user's inputrc does not bind them.
+// Home, End and Delete as different terminals send them work, although the user's inputrc does not
+// bind them.
 static void test_ends(void **state)
 {
     static const char *const modes[] = { "emacs", "vi" };
