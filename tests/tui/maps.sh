@@ -109,7 +109,7 @@ keys k
 wait_for 'sinks.phi layer 2'
 shown 'applies from the next answer' && fail 'a step waits for the next answer'
 
-# Steps appear neither in the conversation nor in the history nor in the session.
+# Steps do not appear in the conversation.
 shown '❯ /attention' && fail 'steps are written into the conversation'
 
 # After a command, steps begin at the command's map.

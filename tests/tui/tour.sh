@@ -1,6 +1,6 @@
-# tests/tui/tour.sh -- /tour in the full screen: fifteen steps, each run by Enter and recorded in the
-# history; other lines may be typed between steps, and Esc ends the tour. Also the greeting: the demo
-# model and what it knows.
+# tests/tui/tour.sh -- /tour in the full screen: fifteen steps, run by Enter and recorded in the history;
+# other lines may be typed between steps or in place of one, and Esc ends the tour. Also the greeting:
+# the demo model and what it knows.
 set -eu
 . tests/tui/tmux.bash
 

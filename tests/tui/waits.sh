@@ -40,7 +40,7 @@ keys C-c
 wait_for "stopped after line 4 of"
 shown 'max_tokens = 8' && fail 'the script continues after Ctrl-C'
 
-# Copied text is also written to a file.
+# A pipe in place of the file for copied text does not block copying.
 keys F2 Y
 wait_for 'copied'
 keys C-c
