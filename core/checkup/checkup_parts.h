@@ -147,8 +147,8 @@ struct checkup_answer {
     double vision_s, prefill_s, decode_s;
     int64_t prompt, visual, drafted, accepted;
 };
-// Computes the model's answer of at most `most` tokens (`whole`: recomputes prompt and pictures).
-// The conversation is unchanged. -1: c->stopped is set, or err.
+// Computes the model's answer of at most `most` tokens. Recomputes the prompt, and with `whole` the
+// visual tokens of its pictures, too. The messages are unchanged. -1: c->stopped is set, or err.
 int checkup_answer(struct checkup *c, const struct settings *s, int most, bool whole,
                    struct checkup_answer *a, struct err *err);
 // Like checkup_answer, but with at least one token: if the answer is empty, answers again with

@@ -126,7 +126,7 @@ struct job_kind {
                  struct err *err);
     // 0: done. JOB_STOPPED: job_stopped was true. -1: failed with a message.
     int (*run)(struct job *j, struct err *err);
-    // The outcome in one line: "loss 0.25 after 40 steps; adapter in 'norms'". The caller frees it;
+    // The outcome in one line: "loss 0.2500 after 40 steps; ...". The caller frees it;
     // NULL: nothing to add. May be NULL.
     char *(*outcome)(const struct job_end *end);
     // Shows tables after the outcome. May be NULL.

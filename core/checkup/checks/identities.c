@@ -254,8 +254,9 @@ static int check_drafts(struct checkup *c, const struct base *base, struct err *
     return status;
 }
 
-// Computes the second answer of a conversation twice: after the first, whose rows are cached, and
-// in a copy of the messages and pictures, which are all that a saved session contains.
+// Computes the second answer of a conversation twice: after the first, with the pictures' visual
+// tokens (checkup_answer has dropped keys and values), and from a copy of the messages and
+// pictures, which are all that a saved session contains.
 static int check_resumed(struct checkup *c, const struct base *b, struct err *err)
 {
     struct checkup_answer first = { 0 }, live = { 0 }, resumed = { 0 };

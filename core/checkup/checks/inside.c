@@ -136,7 +136,7 @@ static int check_sinks(struct inside *n, struct err *err)
     return 0;
 }
 
-// Returns the layer with a table's largest value; -1 if the table is empty.
+// Returns the layer with the largest value in a column; -1 if the table is empty.
 static int best_layer(const struct result_table *t, int column)
 {
     size_t best = 0;

@@ -5,8 +5,8 @@
 // swapped, a wrong rotary base or pixel normalisation. Without the original, only the model's
 // predictions reveal the damage: its predictions of plain text, and of descriptions of scenes that
 // vlmsh draws. The check changes the loaded model as if to repair each such damage in turn. Each
-// change makes the predictions of a sound model worse; a change that improves every prediction
-// repairs real damage, which the finding names.
+// change makes the predictions of a sound model worse; a change that clearly improves them, and
+// makes no prediction much worse, repairs real damage, which the finding names.
 #include "core/checkup/checkup_parts.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ enum { PLAIN_TEMPLATES = sizeof plain_templates / sizeof *plain_templates };
 
 struct variant {
     enum kind kind;
-    int a, b;  // layers or blocks; for other kinds, a: index into their table below
+    int a, b;  // layers or blocks; for other kinds, a: index into their table
     int count; // LAYERS: number of layers to swap, from `a` and from `b` on
 };
 
