@@ -559,7 +559,7 @@ static int train(struct sft *t, struct err *err)
         if (one_step(t, err) < 0 && !t->graph.cancelled) return -1;
         const enum job_stop stop = t->graph.cancelled ? job_stopped(t->job) : job_agree(t->job);
         if (!stop && !t->graph.cancelled) continue;
-        // A cancelled step has not changed the parameters.
+        // A cancelled step has not changed the parameters, or its validation was cut off (torn).
         if (stop == JOB_PAUSE && !t->state.torn && save(t, err) < 0) return -1;
         return JOB_STOPPED;
     }
