@@ -10,8 +10,8 @@
 // The scales of norms (the final one, and one after attention) are those of the pass, so the parts
 // add up to the logit (before its cap, if the model has one). A head contributes p (Wo^T u) v from
 // a key: one product per head. If heads' outputs have gates (Qwen3.5), the sigmoids of the query's
-// gates multiply Wo^T u. If layers scale their output (decoder_layer.scale), a part is multiplied
-// by the scales of its layer and of all later ones.
+// gates multiply Wo^T u. If layers scale their output (decoder_layer.scale), attention and FFN are
+// multiplied by the scales of their layer and of all later ones, the rest only by the later ones.
 #include <math.h>
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 // A method that is off adds no hook: the pass is bit-identical and costs nothing.
 //
 // Room core/methods/: methods that change a pass (norm alignment, steering, hidden tokens, IRA,
-// pruning, FFN approximation), and calibration files. Uses model and what it uses.
+// pruning, FFN approximation), and calibration files. Uses stages, model and what they use.
 #ifndef CORE_METHODS_METHOD_H
 #define CORE_METHODS_METHOD_H
 

@@ -181,7 +181,8 @@ static int read_bare(const struct metric_case *c)
 
 enum { LLAVA_LETTERS = 5 };
 
-// Returns the letter of "The answer is X" if it occurs once and a character follows it.
+// Returns the letter of "The answer is X" if this, followed by another character of its line,
+// occurs exactly once.
 static int find_sentence(const char *text)
 {
     static const char words[] = "The answer is ";
@@ -247,7 +248,7 @@ static int score_cvbench(const struct metric *m, const struct metric_case *c,
 const struct metric metric_mcq_vlmevalkit = {
     .name = "mcq-vlmevalkit",
     .help = "Multiple choice as VLMEvalKit scores it, without a judge.",
-    .rule = "the only choice letter among the words, if at most four words follow it; else the "
+    .rule = "the only choice letter among the words, if at most three words follow it; else the "
             "letter of \"answer is X\"; else the only choice whose text is in the answer, if the "
             "answer is at most twice as long as all choices together; otherwise wrong",
     .suite = SUITE_VLMEVALKIT,
@@ -313,8 +314,8 @@ const struct metric metric_ai2d_lmms_eval = {
 const struct metric metric_scienceqa_llava = {
     .name = "scienceqa-llava",
     .help = "Multiple choice as LLaVA scores ScienceQA.",
-    .rule = "the answer is the letter, begins with \"X. \", or contains \"The answer is X\" "
-            "exactly once",
+    .rule = "the answer is the letter, begins with \"X. \", or contains \"The answer is X\", "
+            "followed by another character, exactly once",
     .suite = SUITE_LLAVA,
     .letter = read_scienceqa_llava,
     .score = choices_score,

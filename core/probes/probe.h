@@ -46,15 +46,15 @@ enum { PROBE_HEAD_MEAN = -1, PROBE_HEAD_EACH = -2 };
 struct probe_options {
     int layer;   // 0.., or PROBE_LAYER_*
     int head;    // 0.., or PROBE_HEAD_*
-    int picture; // -1: all
+    int picture; // -1: all; the first in /dice and /faithful
     enum probe_token token;
     int64_t number;           // the token of PROBE_TOKEN_NUMBER, the row of PROBE_TOKEN_ROW
-    double threshold;         // of attention sinks
+    double threshold;         // attention above which a layer has a sink (/sink-ratio)
     bool pixels;              // former option of /dice: as dice.space pixels
     int dims[PROBE_DIMS];     // sink dimensions
     int dim_count;            // 0: the probe finds them
     const double *box;        // left, top, width, height in pixels of the picture; NULL: none
-    const struct image *mask; // as large as the picture, bright where the object is; NULL: none
+    const struct image *mask; // the picture's area at any size, bright on the object; NULL: none
     const char *words;        // the arguments before the first option, as typed; NULL: none
     const char *word;         // --word: the target of every position; NULL: none
     bool tuned;               // uses the maps of lens.calibration
@@ -67,12 +67,12 @@ struct probe_options {
     bool heads;                  // also measures each head
     const char *at;              // part of a layer to patch; NULL: the residual stream
     bool tokens;                 // also measures each position
-    bool zero, mean, resample;   // replacement of an ablated part
+    bool zero, mean, resample;   // replacement of an ablated part; baseline of attribution
     // Layers in a window; 0: a fifth of all. In attribution: rows and columns of visual tokens in
     // an occluded square; 0: 1.
     int window;
     const char *by; // kinds of attribution, separated by commas; NULL: the default
-    int steps;      // of integrated gradients; 0: the default
+    int steps;      // maximum number of points of integrated gradients; 0: the default
     // Folder of other pictures, which correct maps for sinks and replace regions in /faithful;
     // NULL: none.
     const char *others;
@@ -92,7 +92,7 @@ struct probe_env {
     const struct probe_options *options;
     const struct picture *pictures; // of the conversation
     size_t picture_count;
-    const struct sequence *sequence; // rows up to sequence->prompt are the prompt
+    const struct sequence *sequence; // rows before sequence->prompt are the prompt
     const bool *kept; // [S] visual tokens that pruning kept; NULL: none was dropped. Set at finish.
     // Chosen by options, else by the probe.
     int from, to;    // layers, the last included
@@ -119,7 +119,7 @@ struct probe_env {
 struct probe {
     // Its command (commands/command.h).
     const char *name;    // without the slash
-    const char *also;    // synonyms of what it measures, for Ctrl-P
+    const char *also;    // synonyms of what it measures, for Ctrl-P and /help WORD
     const char *usage;   // "/NAME [--layer K]" PROBE_USAGE: the options named here are accepted
     const char *former;  // its former options, still accepted; NULL: none
     const char *help;    // one sentence
