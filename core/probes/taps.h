@@ -1,4 +1,4 @@
-// core/probes/taps.h -- named taps: tensors that `/dump` and other probes can read.
+// core/probes/taps.h -- named taps: the tensors that /dump writes.
 //
 // A tap is a table row: a site, and a name with placeholders for layer and picture, such as
 // "layer.%L.in", "attn.%L.probs" or "visual.%I".
