@@ -5,6 +5,7 @@
 //                            .experts.base_layer.lora_A        (core/adapter/adapter_stack.c)
 //   base_model.model.MODULE.ln_tuning_layers.weight | bias     a norm's whole gain or bias
 //   base_model.model.MODULE.weight | bias                      modules_to_save, resized embeddings
+//   base_model.model.MODULE.base_layer.bias                    a bias beside LoRA ("bias")
 //   base_model.model.MODULE.modules_to_save.default.linear_1.bias    a second copy (bias "all")
 //   tensors that methods learn                                  in extra.safetensors
 //

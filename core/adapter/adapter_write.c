@@ -1,6 +1,7 @@
 // core/adapter/adapter_write.c -- writes trained changes into a folder that PEFT loads.
 //
-//   with LoRA      LORA: lora_A, lora_B; every other trained module in modules_to_save
+//   with LoRA      LORA: lora_A, lora_B, trained biases beside them; every other trained module in
+//                  modules_to_save
 //   of experts     the LoRA of all experts of a layer in two tensors (core/adapter/adapter_stack.h)
 //   without        LN_TUNING: norms as targets, every other trained module in modules_to_save
 //   beyond PEFT    tensors of methods in extra.safetensors

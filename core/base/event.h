@@ -100,7 +100,7 @@ struct event_answer {
     bool in_conversation; // part of the conversation; false for a prefill without answer, or in a
                           // batch of questions
     bool again;           // replaces the answer that was the last message
-    const struct boxes *boxes; // in the answer (core/picture/boxes.h); NULL: none
+    const struct boxes *boxes; // in the answer (core/picture/boxes.h); NULL or empty: none
     int boxed;                 // index of the picture that the boxes refer to
 };
 

@@ -59,7 +59,7 @@ cJSON *json_whole_new(int64_t value);
 char *json_number_key(const char *text);
 
 // Returns the whole number of an item; `otherwise` if the item is NULL, not a whole number, or not
-// known exactly. All code reads whole numbers from files with this function or json_int.
+// known exactly.
 int64_t json_whole(const cJSON *item, int64_t otherwise);
 
 // Appends the text as a quoted JSON string. Bytes that are not UTF-8 (possible in file names)

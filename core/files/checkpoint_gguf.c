@@ -3,7 +3,7 @@
 // model folder.
 //
 //   MODEL.gguf, or MODEL-00001-of-00003.gguf with its other parts
-//   mmproj*.gguf beside it (gguf_beside.c), or the file after "::": the picture encoder
+//   *mmproj*.gguf beside it (gguf_beside.c), or the file after "::": the picture encoder
 //
 // The weights are used in the mapped files.
 #include <stdlib.h>

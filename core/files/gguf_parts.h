@@ -91,8 +91,9 @@ int gguf_text_config(const struct gguf *f, cJSON *config, struct err *err);
 int gguf_text_tensors(const struct gguf *f, const cJSON *config,
                       const struct gguf_prefixes *prefixes, struct renamed *r, struct err *err);
 
-// Splits a name: the layer after `blocks` ("v.blk."; -1: none), *end (".weight", ".bias" or ""),
-// and the part between, which the caller frees.
+// Splits a name such as "v.blk.3.ffn_up.weight": *layer becomes the number after `blocks`
+// ("v.blk."; -1: none), *end ".weight", ".bias" or "". Returns the part between, which the caller
+// frees.
 char *gguf_stem(const char *name, const char *blocks, long *layer, const char **end);
 const struct gguf_name *gguf_name_find(const struct gguf_name *names, const char *gguf);
 // Returns the id of the token with this text; -1: none.

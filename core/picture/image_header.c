@@ -328,9 +328,9 @@ static int size_check(const struct image_header *h, size_t size, const char *nam
                        name, (long long)h->width, (long long)h->height, IMAGE_MAX_SIDE,
                        IMAGE_MAX_AREA / 1000000);
     // Deflate compresses by a factor of at most 1032, and a PNG pixel has at least one bit; a JPEG
-    // block of 8 x 8 pixels has at least one bit; a GIF code has at least 3 bits and gives at most
-    // 4096 pixels. (WebP has no such bound: a picture of a single colour needs no bits for its
-    // pixels.)
+    // block of 8 x 8 pixels has at least one bit; a GIF code that gives several pixels has at least
+    // 3 bits and gives at most 4096. (WebP has no such bound: a picture of a single colour needs no
+    // bits for its pixels.)
     int64_t most = h->format == IMAGE_PNG    ? (int64_t)size * 1032 * 8
                    : h->format == IMAGE_JPEG ? (int64_t)size * 8 * 64
                    : h->format == IMAGE_GIF  ? (int64_t)size * 8 / 3 * 4096
