@@ -232,7 +232,7 @@ static int ablate_passes(void *state, struct passing *p, struct err *err)
     s->effect.from = first;
     for (int64_t i = s->env->sequence->n; i-- > 0 && status == 0;) {
         if (s->part != TOKENS || !s->parts.at[i]) continue;
-        // The token's own row changes only if it sees another row that does.
+        // The token's own row changes only if it also sees other rows, which change.
         s->effect.from = pass_start(c, s->env->sequence, i) < i ? i : i + 1;
         status = change(s, layer, -1, i, &s->change[i], err);
     }

@@ -79,9 +79,9 @@ typedef int (*probe_row_fn)(void *self, struct graph *g, const struct site_args 
 int probe_each_query(struct graph *g, const struct site_args *args, const int32_t *query,
                      int64_t count, probe_row_fn run, void *self);
 
-// Returns the contributions [count] of keys index[0..count) to the residual stream of a query, row
-// `row` of q, with probabilities probs [H,P] (C in CAPA's paper), valid until the next read of
-// `host`. NULL: no keys, or the graph has failed.
+// Returns the contributions [count] (C in CAPA's paper) of keys index[0..count) to the residual
+// stream of the query in row `row` of q; probs [H,P] are its probabilities. They are valid until
+// the next read of `host`. NULL: no keys, or the graph has failed.
 const float *probe_contributions(struct graph *g, const struct model *m,
                                  const struct site_args *args, int64_t row, const float *probs,
                                  const int32_t *index, int64_t count, struct rows *host);

@@ -48,7 +48,7 @@ typedef void (*passes_logits_fn)(void *self, int64_t t, const float *logits);
 int passes_run_logits(struct passing *p, const struct hook *hook, int64_t from,
                       passes_logits_fn take, void *self, struct err *err);
 // Runs texts, ids [sum of lengths], in one pass without cache and methods, in which each text
-// attends only to itself. `hook` listens. Weights are those of the conversation (adapter.when).
+// attends only to itself. `hook` listens. An adapter applies as in the conversation (adapter.when).
 int passes_texts(struct passing *p, const struct ids *ids, const size_t *lengths, size_t count,
                  const struct hook *hook, struct err *err);
 // Calls `ops` with the graph of the passes, for ops outside of a pass.
