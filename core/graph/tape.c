@@ -28,16 +28,31 @@ static int fill_zero(const struct backend *b, float *data, int64_t count)
     return b->fill(&all, 0);
 }
 
+struct grad *grad_of_pass(int64_t count)
+{
+    struct grad *d = xmalloc(sizeof *d);
+    *d = (struct grad){ .count = count };
+    return d;
+}
+
+int grad_keep(const struct backend *b, struct grad *d)
+{
+    float *data = b->alloc((size_t)d->count * sizeof *data);
+    if (!data || fill_zero(b, data, d->count) < 0) {
+        b->release(data);
+        return -1;
+    }
+    d->data = data;
+    d->of_weight = true;
+    return 0;
+}
+
 struct grad *grad_new(const struct backend *b, int64_t count)
 {
-    float *data = b->alloc((size_t)count * sizeof *data);
-    if (!data || fill_zero(b, data, count) < 0) {
-        b->release(data);
-        return NULL;
-    }
-    struct grad *d = xmalloc(sizeof *d);
-    *d = (struct grad){ .data = data, .count = count, .of_weight = true };
-    return d;
+    struct grad *d = grad_of_pass(count);
+    if (grad_keep(b, d) == 0) return d;
+    grad_free(b, d);
+    return NULL;
 }
 
 void grad_free(const struct backend *b, struct grad *d)
@@ -122,7 +137,7 @@ static bool spare_take(struct tape *t, struct grad *d)
     return true;
 }
 
-static void spare_give(struct tape *t, struct grad *d)
+void tape_give(struct tape *t, struct grad *d)
 {
     if (!d || !d->data || d->of_weight) return;
     t->spare = xreallocarray(t->spare, t->spare_count + 1, sizeof *t->spare);
@@ -139,7 +154,7 @@ static void spares_age(struct tape *t, int passes)
 
 void tape_clear(struct tape *t)
 {
-    while (t->count) spare_give(t, t->steps[--t->count].made);
+    while (t->count) tape_give(t, t->steps[--t->count].made);
     t->touched = t->recomputing = false;
     t->paused = 0;
     offload_clear(t);
@@ -289,7 +304,7 @@ static int run_back(struct graph *g, size_t from)
         t->count--;
         backend_enter(g->backend, s.gpu);
         if (has_grad(s.out) && s.backward(g, &s) < 0) break;
-        spare_give(t, s.made);
+        tape_give(t, s.made);
     }
     return graph_ok(g) ? 0 : -1;
 }

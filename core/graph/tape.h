@@ -36,7 +36,7 @@ struct grad {
     int64_t offset;
     int64_t capacity; // of its buffer, in elements
     int gpu;          // GPU that holds it
-    bool of_weight;   // for a weight: the tape neither allocates nor frees it
+    bool of_weight;   // for a weight: the tape neither allocates nor frees it (grad_keep)
     float **lanes;    // [lane_count] for a weight: sums of concurrent passes
     int lane_count;
     atomic_bool *reached; // for a table: which rows have ever been added to; NULL: not tracked
@@ -108,11 +108,18 @@ void tape_clear(struct tape *t);
 // Allocates a weight's gradient of `count` zeros; NULL when memory is short. Free it with
 // grad_free.
 struct grad *grad_new(const struct backend *b, int64_t count);
+// Makes a weight's gradient without memory: a pass takes it from the tape's pool, and tape_give
+// returns it. grad_keep instead allocates zeros that stay; -1 when memory is short.
+struct grad *grad_of_pass(int64_t count);
+int grad_keep(const struct backend *b, struct grad *d);
 void grad_free(const struct backend *b, struct grad *d);
 // Allocates sums for `count` lanes, freed with the gradient. -1 when memory is short.
 int grad_lanes(const struct backend *b, struct grad *d, int count);
 // Adds a lane's sum (from 1) to the gradient and clears the sum. -1 if the backend's op fails.
 int grad_gather(const struct backend *b, struct grad *d, int lane);
+
+// Returns the memory of a gradient to the pool. Does nothing if it has none, or after grad_keep.
+void tape_give(struct tape *t, struct grad *d);
 
 // Runs the backward pass; the tape is empty afterwards, even on failure. 0, or -1 if g has failed
 // or was cancelled.

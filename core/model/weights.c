@@ -1,6 +1,7 @@
 // core/model/weights.c -- a model's weights by name.
 #include "core/model/weights.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,19 @@ static char plain_next(const char **name, bool *level)
     while (*level && (skip = idle_level(*name))) *name += skip;
     *level = **name == '.';
     return **name ? *(*name)++ : 0;
+}
+
+int weight_layer(const struct weight *w)
+{
+    const bool vision = w->part == PART_VISION;
+    const char *name = vision ? w->name : w->common, *at = NULL;
+    if (vision || w->part == PART_DECODER) at = strstr(name, "layers.");
+    if (!at && vision) at = strstr(name, "blocks.");
+    if (!at) return -1;
+    at += strlen("layers."); // as long as "blocks."
+    char *end;
+    const long layer = strtol(at, &end, 10);
+    return end > at && *end == '.' && layer >= 0 && layer < INT_MAX ? (int)layer : -1;
 }
 
 char *weight_plain_name(const char *name)

@@ -59,6 +59,8 @@ const struct weight *weights_find(const struct weights *w, const char *name);
 // many weights of experts, in their order.
 const struct weight *weights_find_after(const struct weights *w, const struct weight *last,
                                         const char *name);
+// Returns the number of the decoder layer or encoder block that a weight belongs to; -1: none.
+int weight_layer(const struct weight *w);
 // Returns the first weight of a part; NULL: none.
 const struct weight *weights_of(const struct weights *w, enum model_part_kind part);
 // Returns the name without the levels that weights_find ignores: "layers.3.mlp.up_proj.weight". The

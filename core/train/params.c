@@ -115,15 +115,13 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
                            .weight = weight,
                            .tensor = tensor,
                            .stored = *tensor,
+                           .grad = grad_of_pass(count), // add_state allocates its memory
+                           .bucket = -1,
                            .count = count,
                            .decay = tensor->rank > 1 };
     master.dtype = DTYPE_F32;
     master.data = where->alloc((size_t)count * sizeof(float));
-    one->grad = grad_new(where, count);
-    if (!master.data || !one->grad) {
-        where->release(master.data);
-        return out_of_memory(one, err);
-    }
+    if (!master.data) return out_of_memory(one, err);
     // The tensors of a new LoRA have no data yet.
     if (tensor->data && widen(where, &master, tensor) < 0) {
         where->release(master.data);
@@ -180,7 +178,7 @@ static int add_lora(struct params *p, const struct weight *w, const struct selec
     return 0;
 }
 
-// --- moments -------------------------------------------------------------------------------------
+// --- gradients and moments -----------------------------------------------------------------------
 
 enum { SHARED_FROM = 64 << 20 }; // train.shard auto distributes moments of at least this many bytes
 
@@ -189,12 +187,36 @@ static int rank_count(const struct params *p)
     return p->forecast_ranks ? p->forecast_ranks : ranks_count(p->ranks);
 }
 
-// Assigns the parameters to ranks. Returns the rank with the most elements.
+int params_bucket(const struct params *p, bool vision, int layer)
+{
+    const int layers = p->model->decoder.config.layers, blocks = p->model->vision.config.layers;
+    return vision ? layers + blocks - layer : layers - layer;
+}
+
+// Bucket 0 is the head, followed by the layers of the decoder and the blocks of the encoder, both
+// from the last to the first; all other matrices are in the last bucket. Vectors stay on all ranks
+// (params_sum_to). So do tables whose reached rows are tracked: they would need their whole size
+// during each pass, so sharding them would save nothing.
+static int bucket_of(const struct params *p, const struct param *one)
+{
+    const struct model *m = p->model;
+    const struct weight *w = one->weight;
+    if (one->tensor->rank < 2 || one->grad->reached) return -1;
+    if (w && w->part == PART_HEAD) return 0;
+    const bool vision = w && w->part == PART_VISION;
+    const int layer = w ? weight_layer(w) : -1,
+              end = vision ? m->vision.config.layers : m->decoder.config.layers;
+    return layer >= 0 && layer < end ? params_bucket(p, vision, layer) : p->buckets - 1;
+}
+
+// Assigns the parameters to ranks, by their gradients and moments. Returns the rank that holds
+// most.
 static int assign_owners(struct params *p)
 {
     int64_t *cost = xcalloc(p->count + 1, sizeof *cost);
     int *owner = xcalloc(p->count + 1, sizeof *owner);
-    for (size_t i = 0; i < p->count; i++) cost[i] = p->list[i].count;
+    for (size_t i = 0; i < p->count; i++)
+        cost[i] = p->list[i].count * (p->list[i].bucket < 0 ? 2 : 3);
     const int most = ranks_assign(cost, p->count, rank_count(p), owner);
     for (size_t i = 0; i < p->count; i++) p->list[i].owner = owner[i];
     free(cost);
@@ -202,17 +224,24 @@ static int assign_owners(struct params *p)
     return most;
 }
 
-static int add_moments(struct params *p, const struct settings *s, struct err *err)
+// Decides which rank holds what, and allocates this rank's part.
+static int add_state(struct params *p, const struct settings *s, struct err *err)
 {
+    const bool gradients = settings_is(s, "train.shard", "gradients");
     const int64_t bytes = p->counted[MODEL_PARTS].trained * 2 * (int64_t)sizeof(float);
     p->shared_out = rank_count(p) > 1 && !settings_is(s, "train.shard", "off") &&
-                    (settings_is(s, "train.shard", "on") || bytes >= SHARED_FROM);
+                    (settings_is(s, "train.shard", "on") || gradients || bytes >= SHARED_FROM);
+    p->buckets = p->shared_out && gradients ? params_bucket(p, true, -1) + 1 : 0;
+    for (size_t i = 0; p->buckets && i < p->count; i++)
+        p->list[i].bucket = bucket_of(p, &p->list[i]);
     const int heaviest = p->shared_out ? assign_owners(p) : 0;
     p->rank = p->forecast_ranks ? heaviest : ranks_number(p->ranks);
     for (size_t i = 0; i < p->count; i++) {
         struct param *one = &p->list[i];
-        if (!params_own(p, one)) continue;
         backend_enter(p->backend, one->weight ? one->weight->gpu : 0); // the weight's GPU
+        if (params_keep(p, one) && grad_keep(one->where, one->grad) < 0)
+            return out_of_memory(one, err);
+        if (!params_own(p, one)) continue;
         one->m = zeros(one->where, one->count);
         one->v = zeros(one->where, one->count);
         if (!one->m || !one->v) return out_of_memory(one, err);
@@ -223,6 +252,11 @@ static int add_moments(struct params *p, const struct settings *s, struct err *e
 bool params_own(const struct params *p, const struct param *one)
 {
     return !p->shared_out || one->owner == p->rank;
+}
+
+bool params_keep(const struct params *p, const struct param *one)
+{
+    return one->bucket < 0 || params_own(p, one);
 }
 
 int params_sum_to(const struct params *p, const struct param *one)
@@ -277,6 +311,15 @@ static int check_whole(const struct model *m, const struct selection *chosen, st
                    "a %s cannot be trained in full: choose a train.method that writes an "
                    "adapter (lora, layernorm ...)",
                    c->gguf_count ? "GGUF file" : "quantised folder");
+}
+
+static int check_shard(const struct settings *s, struct err *err)
+{
+    if (!settings_is(s, "train.shard", "gradients") || !settings_flag(s, "train.exact_sum"))
+        return 0;
+    return err_set(err, "train.exact_sum adds up gradients that every rank keeps, and train.shard "
+                        "gradients keeps each on one rank: set train.exact_sum off, or train.shard "
+                        "on");
 }
 
 static int check_former(const struct weight *w, const struct selected *chosen,
@@ -338,7 +381,8 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     struct param_extra *extras = roles_extras(m, s, &count);
     int status = params_choose(&chosen, m, s, extras, count, err);
     if (status == 0) {
-        status = check_whole(m, &chosen, err);
+        status = check_shard(s, err);
+        if (status == 0) status = check_whole(m, &chosen, err);
         if (status == 0) status = check_formers(m, &chosen, s, err);
         selection_release(&chosen);
     }
@@ -355,11 +399,12 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
         memcpy(p->counted, chosen.parameters, sizeof p->counted);
         p->lora = chosen.lora;
         p->whole = chosen.whole;
-        status = check_whole(m, &chosen, err);
+        status = check_shard(s, err);
+        if (status == 0) status = check_whole(m, &chosen, err);
         if (status == 0) status = check_formers(m, &chosen, s, err);
         if (status == 0)
             status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
-        if (status == 0) status = add_moments(p, s, err);
+        if (status == 0) status = add_state(p, s, err);
         backend_enter(p->backend, 0);
         selection_release(&chosen);
     }
@@ -431,6 +476,7 @@ void params_mark_reached(struct params *p)
 static int clear_piece(void *self, int64_t piece, int64_t from, int64_t count)
 {
     const struct param *one = self;
+    if (!one->grad->data) return 0;
     struct tensor t = {
         .data = one->grad->data + from, .dtype = DTYPE_F32, .rank = 1, .shape = { count }
     };

@@ -57,8 +57,11 @@ struct param {
     struct lora *former;         // PARAM_LORA_A: the LoRA that training continues from; NULL: none
     int64_t count;               // elements
     bool decay;                  // weight decay applies: matrices, not gains and biases
-    struct grad *grad;           // lasts for the whole run; zero after params_clear
-    int owner;    // rank that updates it and holds its moments, if these are distributed
+    struct grad *grad;           // zero after params_clear
+    int owner; // rank that updates it and holds its moments, if these are distributed
+    // train.shard gradients: the bucket of gradients that the ranks sum together during a pass, and
+    // of which only the owner keeps this one between passes; -1: summed once per step, and kept.
+    int bucket;
     float *m, *v; // Adam's moments, initially zero; NULL: another rank's
 };
 
@@ -88,6 +91,7 @@ struct params {
     int forecast_ranks; // 0: not a forecast
     int rank;           // this process's rank; in a forecast, the rank that it is for
     bool shared_out;    // each parameter's moments are on one rank only
+    int buckets;        // of gradients, in the order in which a pass completes them; 0: none
 };
 
 // Call before params_open; the struct is copied.
@@ -107,6 +111,11 @@ bool params_own(const struct params *p, const struct param *one);
 // Returns the rank that needs the parameter's summed gradient; -1: all ranks need it (always for
 // vectors, because their gradients are reported).
 int params_sum_to(const struct params *p, const struct param *one);
+// Returns true if this rank keeps the parameter's gradient between passes.
+bool params_keep(const struct params *p, const struct param *one);
+// Returns the bucket of a decoder layer, or of an encoder block if `vision`. When a backward pass
+// enters that layer, it has completed all buckets before this one.
+int params_bucket(const struct params *p, bool vision, int layer);
 // Returns the number of pieces of a parameter: 1, or the number of rows of an embedding table in
 // host memory, of which a pass needs few.
 int64_t params_pieces(const struct param *one);

@@ -16,7 +16,7 @@ static const char *const scores[] = { "auto",
 #undef X
                                       NULL };
 static const char *const averages[] = { "samples", "tokens", NULL };
-static const char *const shards[] = { "auto", "on", "off", NULL };
+static const char *const shards[] = { "auto", "on", "gradients", "off", NULL };
 static const char *const schedules[] = { "cosine", "constant", NULL };
 
 const struct setting train_settings[] = {
@@ -152,8 +152,11 @@ const struct setting train_settings[] = {
       .def = "auto",
       .choices = shards,
       .stale = STALE_RUNS,
-      .help = "Shards the optimizer state over the ranks of a job; auto shards a state of 64 MB or "
-              "more." },
+      .help =
+          "Shards over the ranks of a job: on: the optimizer state (ZeRO stage 1); gradients: also "
+          "the gradients (stage 2), which the ranks then sum in every pass; auto: a state of 64 MB "
+          "or more.",
+      .also = "zero deepspeed fsdp" },
     { .key = "train.epochs",
       .type = SETTING_REAL,
       .min = 0.001,

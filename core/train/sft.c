@@ -471,7 +471,7 @@ static void report_sums(const struct sft *t)
                  ms = (double)t->report.moved_us * 1e-3;
     if (steps < 1) return;
     const int64_t most = t->plan.accumulate * t->plan.batch;
-    double formula = 0;
+    double formula = (double)(t->report.passes * sft_pass_bytes(t));
     for (int64_t step = t->report.begun_step; step < t->state.point.step; step++) {
         const int64_t left = t->train.count - step % t->plan.per_epoch * most;
         // The last step of an epoch may have fewer samples.

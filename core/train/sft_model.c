@@ -33,6 +33,7 @@ static int open_params(struct sft *t, struct err *err)
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
     methods_params(&t->methods, add_extra, t);
     if (params_open(&t->params, j->model, j->settings, err) < 0) return -1;
+    sft_sum_by_layer(t);
     // True if the visual tokens before the methods are independent of the trained weights.
     bool frozen = true;
     for (size_t i = 0; i < t->params.count; i++) {
@@ -79,8 +80,8 @@ int sft_prepare(struct sft *t, struct err *err)
     if (t->where->own_memory && t->graph.matmul == MATMUL_BF16 &&
         frozen_round(t->job->model, t->base, err) < 0)
         return -1;
-    // Concurrent passes would share the state of a method.
-    if (methods_on(&t->methods) || !lanes_wanted(&t->params)) return 0;
+    // Concurrent passes would share the state of a method, or keep all gradients.
+    if (methods_on(&t->methods) || t->params.buckets || !lanes_wanted(&t->params)) return 0;
     if (lanes_open(&t->lanes, &t->params, t->job->backend, &t->tape, err) < 0) return -1;
     for (int k = 0; k < LANES; k++) arena_expect(&t->lanes.list[k].arena, t->plan.forecast.lane);
     return 0;
@@ -117,6 +118,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
     const uint64_t gradients = t->lanes.params ? 1 + LANES : 1;
     const bool own = t->where->own_memory;
     uint64_t held = 0, peak = 0, pool = 0, trained = 0, on_host = 0, moments = 0, host_moments = 0;
+    uint64_t kept = 0; // gradients on the device; those of a pass come from the tape's pool
     uint64_t offloaded = t->tape.offloads.peak; // layer inputs on the host
     count_pass(&t->arena, &t->tape, &held, &peak, &pool);
     for (int k = 0; t->lanes.params && k < LANES; k++) {
@@ -130,6 +132,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
         const bool host = own && one->tensor->on_host;
         const uint64_t bytes = (uint64_t)one->count * sizeof(float);
         *(host ? &on_host : &trained) += bytes;
+        if (!host && params_keep(&t->params, one)) kept += bytes;
         if (params_own(&t->params, one)) *(host ? &host_moments : &moments) += 2 * bytes;
     }
     // MEMORY_PROGRAM keeps the forecast's value, as does MEMORY_PICTURES if no picture is cached.
@@ -140,7 +143,7 @@ void sft_memory(const struct sft *t, struct memory_parts *parts)
                              (exact && own ? trained + on_host : 0);
     parts->of[MEMORY_WEIGHTS] = m->arena.used + (t->base ? t->base->arena->used : 0);
     parts->of[MEMORY_MASTERS] = trained;
-    parts->of[MEMORY_GRADIENTS] = trained * (gradients + (exact && !own));
+    parts->of[MEMORY_GRADIENTS] = kept * (gradients + (exact && !own));
     parts->of[MEMORY_OPTIMIZER] = moments;
     parts->of[MEMORY_ACTIVATIONS] = held;
     parts->of[MEMORY_WORKSPACE] = peak - held + pool + t->job->backend->scratch();

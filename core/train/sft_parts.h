@@ -79,6 +79,7 @@ struct sft_sums {
     float *piece;          // numbers to send to other ranks
     struct bucket *bucket; // small gradients to send together
     float **exact;         // train.exact_sum: by parameter; NULL: not used
+    int next;              // the next bucket that the pass sums (struct params)
 };
 
 // The plan of a run, known before its first step.
@@ -114,6 +115,7 @@ struct sft_report {
     int64_t begun_step;
     int64_t begun_waited;    // microseconds of waiting for other ranks outside of steps
     int64_t bytes, moved_us; // of the steps' sums and messages
+    int64_t passes;          // in which the ranks summed buckets of gradients
     uint64_t peak;           // of this process's memory (memory_record_peak)
 };
 
@@ -220,10 +222,19 @@ int sft_ranks(const struct sft *t);
 // for each trained element (train.exact_sum: for each micro-batch), 4 for each row of a table whose
 // reached rows are tracked (train.exact_sum: for each round of the ranks), and 24 for the losses of
 // a sample. If the moments are distributed, adds 4 for each element's updated master, and 8 for
-// each parameter's part of the norm.
+// each parameter's part of the norm. sft_pass_bytes: the bytes that a pass adds if the gradients
+// are sharded.
 int64_t sft_step_bytes(const struct sft *t, int64_t samples);
+int64_t sft_pass_bytes(const struct sft *t);
 // Adds up the gradients of all ranks, for the ranks that need them (params_sum_to).
 int sft_sum_gradients(struct sft *t, struct err *err);
+// train.shard gradients: the ranks sum each layer's matrices when the backward pass has completed
+// them, and only the owner keeps the sum. So all ranks take part in the same number of passes:
+// sft_pass_begin returns false when no rank has another one. `works`: this rank has one; otherwise
+// it adds zeros in sft_pass_end, which sums all buckets that are left.
+void sft_sum_by_layer(struct sft *t); // adds the listener to t->hooks
+bool sft_pass_begin(struct sft *t, bool works);
+int sft_pass_end(struct sft *t, struct err *err);
 // Sums the losses over the ranks; each rank passes 0 for other ranks' samples.
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count);
 // For train.exact_sum: add the gradients of micro-batches one by one in their order, in float32, so

@@ -74,10 +74,12 @@ int sft_run(struct sft *t, struct sft_set *set, const int64_t *which, int64_t co
 
         // Computes their losses, and `share` times their gradients.
         if (status == 0) {
+            if (g->tape) sft_pass_begin(t, true);
             status = t->lanes.params && p->count > 1
                          ? lanes_run(&t->lanes, g, m, p->list, p->count, share, p->losses)
                          : loss_batch(g, m, p->list, p->count, share, p->losses);
             if (status < 0) err_set(err, "%s", g->cancelled ? "cancelled" : g->err.text);
+            if (status == 0 && g->tape) status = sft_pass_end(t, err);
         }
         for (size_t k = 0; k < p->count; k++) {
             loader_item_release(&set->loader, &p->items[k]);
@@ -173,6 +175,7 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
         status = params_clear(&t->params, err);
         for (int64_t i = 0; i < parts && status == 0; i++) status = run_part(t, &s, &work[i], err);
         free(work);
+        while (status == 0 && sft_pass_begin(t, false)) status = sft_pass_end(t, err);
         if (status == 0) status = sft_sum_gradients(t, err);
     }
     t->graph.tape = NULL;

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/graph/hooks.h"
 #include "core/graph/tape.h"
+#include "core/model/vision.h"
 #include "core/ranks/ranks.h"
 #include "core/settings/settings.h"
 #include "core/train/sft_parts.h"
@@ -132,28 +134,38 @@ int64_t sft_step_bytes(const struct sft *t, int64_t samples)
     const int64_t units = (samples + t->plan.batch - 1) / t->plan.batch,
                   ranks = ranks_count(t->job->ranks), sums = exact ? units : 1,
                   marks = exact ? (units + ranks - 1) / ranks : 1;
-    int64_t numbers = 0, rows = 0;
+    int64_t summed = 0, shared = 0, rows = 0;
     for (size_t i = 0; i < t->params.count; i++) {
         const struct param *one = &t->params.list[i];
-        numbers += one->count;
+        if (one->bucket < 0) summed += one->count; // sft_pass_bytes counts the others
+        if (t->params.shared_out) shared += one->count;
         if (one->grad->reached) rows += one->tensor->shape[0];
     }
     // The gradient norm needs the sum of squares of each parameter's gradient.
-    const int64_t squares = t->params.shared_out ? (int64_t)t->params.count : 0;
-    return 4 * (numbers * (sums + t->params.shared_out) + rows * marks) +
-           (int64_t)sizeof(struct sft_losses) * samples + 8 * squares;
+    const int64_t squares = t->params.shared_out ? (int64_t)t->params.count : 0,
+                  end = t->params.buckets ? 1 : 0; // the sum that ends the passes
+    return 4 * (summed * sums + shared + rows * marks) +
+           (int64_t)sizeof(struct sft_losses) * samples + 8 * (squares + end);
 }
 
-int sft_sum_gradients(struct sft *t, struct err *err)
+int64_t sft_pass_bytes(const struct sft *t)
+{
+    int64_t numbers = 0;
+    for (size_t i = 0; i < t->params.count; i++)
+        if (t->params.list[i].bucket >= 0) numbers += t->params.list[i].count;
+    return t->params.buckets ? 4 * numbers + 8 : 0;
+}
+
+// Sums the gradients of a bucket, or those that a step sums once (-1).
+static int sum_bucket(struct sft *t, int bucket, struct err *err)
 {
     struct ranks *r = t->job->ranks;
-    if (!r) return 0;
     if (ranks_between_gpus(r)) {
         int status = ranks_gpu_begin(r, err);
         for (size_t i = 0; i < t->params.count && status == 0; i++) {
             const struct param *one = &t->params.list[i];
             const int to = params_sum_to(&t->params, one);
-            if (!is_between_gpus(t, one)) continue;
+            if (one->bucket != bucket || !is_between_gpus(t, one)) continue;
             status = ranks_gpu_sum_floats(r, one->grad->data, (size_t)one->count, to, err);
         }
         if (status < 0 || ranks_gpu_end(r, err) < 0) return -1;
@@ -163,12 +175,13 @@ int sft_sum_gradients(struct sft *t, struct err *err)
         b = t->sums.bucket = xcalloc(1, sizeof *b);
         b->data = xreallocarray(NULL, PIECE, sizeof *b->data);
     }
-    for (size_t i = 0; i < t->params.count; i++) sum_reached(t, &t->params.list[i]);
     const int ranks = t->params.shared_out ? ranks_count(r) : 0;
     for (b->to = -1; b->to < ranks; b->to++) {
         for (size_t i = 0; i < t->params.count; i++) {
             const struct param *one = &t->params.list[i];
-            if (is_between_gpus(t, one) || params_sum_to(&t->params, one) != b->to) continue;
+            if (one->bucket != bucket || is_between_gpus(t, one) ||
+                params_sum_to(&t->params, one) != b->to)
+                continue;
             if (!one->where->own_memory && one->count >= IN_PLACE)
                 ranks_sum_floats(r, one->grad->data, (size_t)one->count, b->to);
             else
@@ -178,6 +191,96 @@ int sft_sum_gradients(struct sft *t, struct err *err)
     }
     return 0;
 }
+
+int sft_sum_gradients(struct sft *t, struct err *err)
+{
+    if (!t->job->ranks) return 0;
+    for (size_t i = 0; i < t->params.count; i++) sum_reached(t, &t->params.list[i]);
+    return sum_bucket(t, -1, err);
+}
+
+// --- sharded gradients ---------------------------------------------------------------------------
+
+// Sums the buckets before `end` that this pass has not summed yet. Owners add to their sums of
+// earlier passes; a rank without a gradient adds zeros. The others return the memory.
+static int sum_buckets(struct sft *t, int end, struct err *err)
+{
+    struct params *p = &t->params;
+    for (; t->sums.next < end; t->sums.next++) {
+        bool any = false;
+        for (size_t i = 0; i < p->count; i++) {
+            const struct param *one = &p->list[i];
+            struct tensor zeros;
+            if (one->bucket != t->sums.next) continue;
+            any = true;
+            if (!one->grad->data && !tape_grad(&t->graph, one->tensor, &zeros))
+                return err_set(err, "%s", t->graph.err.text);
+        }
+        if (any && t->job->ranks && sum_bucket(t, t->sums.next, err) < 0) return -1;
+        for (size_t i = 0; i < p->count; i++)
+            if (p->list[i].bucket == t->sums.next) tape_give(&t->tape, p->list[i].grad);
+    }
+    return 0;
+}
+
+static int layer_backward(struct graph *g, const struct tape_step *s)
+{
+    struct err why;
+    if (sum_buckets(s->self, (int)s->integer, &why) < 0) graph_fail(g, "%s", why.text);
+    return graph_ok(g) ? 0 : -1;
+}
+
+static bool layer_wants(void *self, const struct site *site, int layer)
+{
+    const struct sft *t = self;
+    // Later blocks of the encoder run only for listeners.
+    if (site == SITE_VISION_LAYER) return layer <= vision_depth(&t->job->model->vision.config);
+    return site == SITE_LAYER_OUT;
+}
+
+// Records a step at the output of a decoder layer, or at the input of an encoder block, which is
+// the output of the block before it. The backward pass runs it when everything after is complete.
+static int layer_run(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    const struct sft *t = self;
+    const bool vision = site == SITE_VISION_LAYER;
+    tape_record(
+        g, args->x,
+        &(struct tape_step){ .backward = layer_backward,
+                             .in = { args->x },
+                             .self = self,
+                             .integer = params_bucket(&t->params, vision, args->layer - vision) });
+    return graph_ok(g) ? 0 : -1;
+}
+
+void sft_sum_by_layer(struct sft *t)
+{
+    if (t->params.buckets)
+        hooks_add(&t->hooks, &(struct hook){ .wants = layer_wants, .run = layer_run, .self = t });
+}
+
+bool sft_pass_begin(struct sft *t, bool works)
+{
+    double working = works;
+    if (!t->params.buckets || !t->job->ranks) return false;
+    ranks_sum_doubles(t->job->ranks, &working, 1);
+    t->report.passes += working > 0;
+    return working > 0;
+}
+
+int sft_pass_end(struct sft *t, struct err *err)
+{
+    if (sum_buckets(t, t->params.buckets, err) < 0) return -1;
+    t->sums.next = 0;
+    for (size_t i = 0; i < t->params.count; i++) {
+        const struct param *one = &t->params.list[i];
+        if (!params_keep(&t->params, one) && one->grad->data)
+            BUG("'%s' has a gradient after its bucket was summed", one->name);
+    }
+    return 0;
+}
+
+// --- losses --------------------------------------------------------------------------------------
 
 void sft_gather_losses(const struct sft *t, struct sft_losses *losses, int64_t count)
 {

@@ -66,6 +66,7 @@ done
 for n in 1 2 4; do
     good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
 done
+good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard gradients' "/train $work/data.jsonl $work/sumgradients"
 python3 - "$work" <<'PY' || fail "sums differ"
 import array, json, struct, sys
 def masters(path):
@@ -76,16 +77,35 @@ def masters(path):
             a, b = t["data_offsets"]
             yield name, array.array("f", data[8 + size + a:8 + size + b])
 one = dict(masters(sys.argv[1] + "/sum1/checkpoint-10/state.safetensors"))
-for n in 2, 4:
+for n in 2, 4, "gradients":
     for name, other in masters(f"{sys.argv[1]}/sum{n}/checkpoint-10/state.safetensors"):
         d = max(abs(a - b) for a, b in zip(one[name], other)) / max(map(abs, one[name]))
-        if d > 1e-6: sys.exit(f"{name} with {n} ranks: {d}")
+        if d > 1e-6: sys.exit(f"{name}, sum{n}: {d}")
 PY
 
 # With train.shard on, sums are sent only to the rank that updates the weight; with two ranks, the
 # weights have the same bits as without.
 good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard on' "/train $work/data.jsonl $work/sumto"
 cmp "$work/sum2/checkpoint-10/state.safetensors" "$work/sumto/checkpoint-10/state.safetensors" || fail "weights differ with train.shard on"
+
+# With train.shard gradients, weights have the same bits if each rank computes one pass per step, even if the run
+# began without.
+one=("${training[@]}" '/set train.batch 1' '/set train.accumulate 2' '/set train.steps 4' '/set train.save_every 2' '/set train.keep 9')
+good 2 "${one[@]}" '/set train.shard off' "/train $work/data.jsonl $work/kept"
+cp -r "$work/kept" "$work/given"
+rm -r "$work/given/checkpoint-4"
+sed -i 's/"state":.*"done"/"state": "running"/' "$work/given/training.json"
+good 2 "${one[@]}" '/set train.shard gradients' "/train $work/data.jsonl $work/given --resume"
+grep -q "continuing after step 2 of 4" <(vlmsh -c "/job $work/given log 20") || fail "the run is not resumed"
+cmp "$work/kept/checkpoint-4/state.safetensors" "$work/given/checkpoint-4/state.safetensors" || fail "weights differ with train.shard gradients"
+lines "/load $llava" '/set train.exact_sum on' '/set train.shard gradients' "/train $work/data.jsonl $work/none --ranks 2"
+check_has "exact sums of sharded gradients" 'select(.event=="error").message' "set train.exact_sum off, or train.shard on"
+
+# Sharded gradients appear in the forecast. Only the owner's share stays (and tables and vectors), and a rank
+# holds those of one layer and the head during a pass.
+lines '/load demo/model' '/set train.method full' '/set train.shard gradients' '/train plan --like llava-1.5-7b --ranks 8'
+check "gradients of eight ranks" 'select(.name=="train memory") | [.rows[] | {(.[0]): .[1]}] | add |
+    .gradients < 27100 / 8 + 600 and .workspace < 2000' true
 
 # Sharded optimizer state appears in the forecast.
 memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimizer")[1]' "$work/events"; }
@@ -108,7 +128,7 @@ check "the job's forecast is the plan's" 'select(.event=="table") | .rows[] | se
     capture("forecast (?<mb>[0-9.]+) MB").mb' "$data"
 
 # Bytes per step match the formula, for each way of summing.
-for way in 'method all:shard on' 'method layernorm:exact_sum on' 'method lora:shard off'; do
+for way in 'method all:shard on' 'method all:shard gradients' 'method layernorm:exact_sum on' 'method lora:shard off'; do
     printf '%s\n' "${training[@]}" '/set train.batch 3' "/set train.${way%:*}" "/set train.${way#*:}" >"$work/way"
     mapfile -t lines_of <"$work/way"
     good 3 "${lines_of[@]}" "/train $work/data.jsonl $work/bytes${way//[^a-z]/}"

@@ -556,8 +556,7 @@ static int layers_in(const struct model *m, int shard, int *first)
     int count = 0;
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
-        const char *at = w->part == PART_DECODER ? strstr(w->common, "layers.") : NULL;
-        const long layer = at ? strtol(at + strlen("layers."), NULL, 10) : -1;
+        const int layer = w->part == PART_DECODER ? weight_layer(w) : -1;
         if (layer < 0 || layer >= layers) continue;
         *(safetensors_find(m->checkpoint->shards[shard], w->name) ? &in[layer] : &out[layer]) =
             true;

@@ -108,6 +108,34 @@ static void test_recompute(void **state)
     fixture_close(&again);
 }
 
+// Gradients that last for a pass have the same bits; each pass starts from zero.
+static void test_gradients_of_a_pass(void **state)
+{
+    (void)state;
+    struct fixture kept, passing;
+    size_t steps;
+    float *weights = noise_floats(45, 4);
+    fixture_open(&kept, &blocks, test_device());
+    fixture_open(&passing, &blocks, test_device());
+    for (int i = 1; i < 3; i++) {
+        grad_free(test_device(), passing.in[i].grad);
+        passing.in[i].grad = grad_of_pass(count_of(blocks.in[i]));
+    }
+    run_blocks(&kept, false, weights, &steps);
+    for (int recompute = 0; recompute < 2; recompute++) {
+        run_blocks(&passing, recompute, weights, &steps);
+        for (int i = 1; i < 3; i++) {
+            assert_memory_equal(kept.in[i].grad->data, passing.in[i].grad->data,
+                                (size_t)count_of(blocks.in[i]) * sizeof(float));
+            tape_give(&passing.tape, passing.in[i].grad);
+            assert_null(passing.in[i].grad->data);
+        }
+    }
+    free(weights);
+    fixture_close(&kept);
+    fixture_close(&passing);
+}
+
 // If nothing needs a gradient, nothing is recorded; a block that needs none keeps no step.
 static void test_no_gradients(void **state)
 {
@@ -134,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_recompute),
+        cmocka_unit_test(test_gradients_of_a_pass),
         cmocka_unit_test(test_no_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
