@@ -38,6 +38,7 @@ struct report_table {
     char *path;
     struct csv t;
     int columns[COLUMNS_MAX], means[COLUMNS_MAX]; // means: averaged over rows equal in `columns`
+    int low[COLUMNS_MAX], high[COLUMNS_MAX];      // ends of a column's interval; -1: none
     int column_count, mean_count;
     int across, value; // the two columns after `across`; -1: none
     bool value_mean;
@@ -89,6 +90,32 @@ static int read_word(struct report_table *w, int *at, struct err *err)
     return w->across < 0 || w->value < 0 ? -1 : 0;
 }
 
+static bool is_end(const struct report_table *w, int column, const char *of, const char *end)
+{
+    const char *name = w->t.columns[column];
+    const size_t n = strlen(of);
+    if (!strncmp(name, of, n) && name[n] == ' ') name += n + 1;
+    return !strcmp(name, end);
+}
+
+// Joins a column with the next two, if these are the ends of its interval ("loss", "loss low",
+// "loss high", or "score", "low", "high").
+static void join_intervals(struct report_table *w)
+{
+    int n = 0;
+    for (int i = 0; i < w->column_count; i++, n++) {
+        const int *c = w->columns + i;
+        const char *of = w->t.columns[*c];
+        const bool joined =
+            i + 2 < w->column_count && is_end(w, c[1], of, "low") && is_end(w, c[2], of, "high");
+        w->low[n] = joined ? c[1] : -1;
+        w->high[n] = joined ? c[2] : -1;
+        w->columns[n] = *c;
+        if (joined) i += 2;
+    }
+    w->column_count = n;
+}
+
 // Searches the folder of the output, then that of the input; the caller frees the path.
 static char *find_file(const char *file, const struct folders *folders)
 {
@@ -127,21 +154,44 @@ static int read_table(struct report_table *w, const char *line, size_t length,
     for (int c = 0; c < w->t.column_count && all && status == 0; c++)
         if (strncmp(w->t.columns[c], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0)
             status = add_column(w, w->t.columns[c], false, err);
+    if (status == 0) join_intervals(w);
     return status;
 }
 
 // --- the table -----------------------------------------------------------------------------------
 
-// Writes a cell; rounds numbers with a decimal point or exponent to four significant digits.
-static void write_cell(struct buf *b, const char *text)
+// Rounds numbers with a decimal point or exponent to four significant digits.
+static void write_text(struct buf *b, const char *text)
 {
     double value;
-    buf_puts(b, " ");
     if (csv_number(text, &value) && isfinite(value) && strlen(text) > DIGITS + 1 &&
         strcspn(text, ".eE") < strlen(text)) {
         buf_printf(b, "%.*g", DIGITS, value);
     } else {
         text_put_markdown(b, text);
+    }
+}
+
+static void write_cell(struct buf *b, const char *text)
+{
+    buf_puts(b, " ");
+    write_text(b, text);
+    buf_puts(b, " |");
+}
+
+// Writes column `c` of a row, with its interval, if any: "0.5 (0.4 to 0.6)".
+static void write_column(struct buf *b, const struct report_table *w, size_t row, int c)
+{
+    const char *low = w->low[c] < 0 ? "" : csv_cell(&w->t, row, w->low[c]),
+               *high = w->high[c] < 0 ? "" : csv_cell(&w->t, row, w->high[c]);
+    buf_puts(b, " ");
+    write_text(b, csv_cell(&w->t, row, w->columns[c]));
+    if (*low || *high) {
+        buf_puts(b, " (");
+        write_text(b, low);
+        buf_puts(b, " to ");
+        write_text(b, high);
+        buf_puts(b, ")");
     }
     buf_puts(b, " |");
 }
@@ -212,7 +262,7 @@ static void write_table(struct buf *b, const struct report_table *w)
     for (size_t r = 0; r < w->t.row_count; r++) {
         if (!(joined ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
         buf_puts(b, "|");
-        for (int c = 0; c < w->column_count; c++) write_cell(b, csv_cell(&w->t, r, w->columns[c]));
+        for (int c = 0; c < w->column_count; c++) write_column(b, w, r, c);
         for (int c = 0; c < w->mean_count; c++) write_value(b, w, r, r, w->means[c], true);
         for (size_t k = 0; across && k < w->t.row_count; k++)
             if (first_of(w, k, &w->across, 1)) write_value(b, w, r, k, w->value, w->value_mean);
@@ -408,7 +458,9 @@ const struct command command_report = {
         "and the next line\n"
         "    <!-- end -->\n"
         "with rows of FILE.csv: the named columns (default: all but provenance.*) of the matching "
-        "rows (default: all).\n"
+        "rows (default: all). "
+        "A column X before X low and X high, or before low and high, becomes one with them: "
+        "x (low to high).\n"
         "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
         "`mean V` shows the mean of V over the rows that agree in the other named columns,\n"

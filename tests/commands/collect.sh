@@ -376,6 +376,12 @@ lines "/report $work/all.md"
 printf 'a,b,provenance.model,c\n1,2,x,3\n' >"$work/abc.csv"
 lines "/report $work/all.md"
 same "all columns if none is named" "$(sed -n 2,4p "$work/all.md")" $'| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |'
+# A mean and its interval become one column.
+printf 'a,x,x low,x high,y,low,high\nr,0.51234,0.4,0.6123456,2,1,3\ns,7,,,5,,\n' >"$work/ends.csv"
+printf '<!-- table ends.csv -->\n<!-- end -->\n' >"$work/ends.md"
+lines "/report $work/ends.md"
+same "intervals" "$(sed -n 2,5p "$work/ends.md")" $'| a | x | y |\n|---|---:|---:|
+| r | 0.5123 (0.4 to 0.6123) | 2 (1 to 3) |\n| s | 7 | 5 |'
 # Markers inside cells are text and do not end the table.
 printf 'a,<!-- end -->\n"<!-- table abc.csv -->",2 < 3\n"x\n<!-- end -->",a|b\n' >"$work/marks.csv"
 printf '<!-- table marks.csv -->\n<!-- end -->\nafter\n' >"$work/marks.md"
