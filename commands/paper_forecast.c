@@ -238,7 +238,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     const char *first = w.count > 1 ? w.list[1] : "";
     double sides = 1; // conditions of a measurement, or sides of a comparison
     for (int i = 0; i < w.count; i++) sides += !strcmp(w.list[i], "|");
-    const double samples = sides * (limit ? strtod(limit, NULL) : 100);
+    double samples = limit ? strtod(limit, NULL) : 100, held = NAN; // held: in the data
     const bool made = paper_plan_contains(c->plan, first) && access(first, F_OK) < 0;
     if (!strcmp(name, "/new") && c->plan->asked->small) { // the model whose size counts
         status = shell_line(shell, line, err);
@@ -261,7 +261,10 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
     } else if (!strcmp(name, "/eval") && w.count > 2) {
         status = cost_scores(c, w.list[2], err);
     } else if (!strcmp(name, "/calibrate") || !strcmp(name, "/collect")) {
-        if (!strstr(line, "/train plan") && !strstr(line, "/adapter show"))
+        if (!strcmp(name, "/calibrate") && w.count > 2)
+            status = count_samples(c, w.list[2], &held, err);
+        samples = sides * fmin(samples, held); // samples if `held` is NaN
+        if (status == 0 && !strstr(line, "/train plan") && !strstr(line, "/adapter show"))
             add_cost(c, name + 1, samples, samples * token_flops(c) * sample_tokens(c) / c->speed,
                      0, 1e6);
     }

@@ -54,7 +54,7 @@ echo "set vqav2: $work/sets/own.json" >"$work/my.sets"
 lines "/paper capa table1 --model $work/7b --sets $work/my.sets --out $work/dry18 --dry"
 same "sets that a file names" "$(costs)" "scores 13"
 lines "/paper capa table2 --model $work/7b --sets $work/sets --data $work/sets/own.json --out $work/dry5 --dry"
-same "rows that need the calibration count too" "$(costs)" "calibrate 500 scores 12"
+same "rows that need the calibration count too" "$(costs)" "calibrate 1 scores 12"
 lines "/paper capa figure3 --demo --model $work/tiny --sets $work/sets --data x --limit 2 --steps 3 --out $work/dry6 --dry"
 same "options that do nothing here" "$(jq -r 'select(.event=="notice").text' "$work/events" | grep -c '^--[sd].* is not used by capa figure3 --demo$')" 3
 lines "/paper capa figure3 --model $work/tiny --data $work/sets/own.json,$work/sets/pope.json --limit 2 --out $work/dry7 --dry"
