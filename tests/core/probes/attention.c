@@ -1,5 +1,5 @@
 // tests/core/probes/attention.c -- core/probes/attention.c, sink_ratio.c and dice.c against the
-// reference.
+// reference and against loops; maps of all tokens in one pass; refused requests.
 #include "core/probes/dice.h"
 #include "core/probes/measure.h"
 #include "tests/core/probes/probe.h"
@@ -271,7 +271,7 @@ static void ask_of(struct golden *g, const char *model, int width, int height)
     must(engine_ask(g->engine, "q", &err), &err);
 }
 
-// In pixel space every pixel of the picture counts once. Compares with a loop over the pixels of
+// In pixel space, each pixel of the picture counts once: compares with a loop over the pixels of
 // two pictures. Some models' cells extend beyond the picture; some models add a thumbnail to their
 // tiles.
 static void pixels_are_counted_once(void **state)

@@ -202,7 +202,8 @@ static void files_of_other_shapes_are_refused(void **state)
         unlink(paths[2]);
         assert_int_equal(calibration_merge(both, 2, paths[2], &err), -1);
         assert_non_null(strstr(err.text, "different tensors"));
-        // A calibration set earlier is checked when it is used, here with another model loaded.
+        // A calibration is checked again when it is used: here, a file of different weights
+        // replaces it after the setting.
         struct measure_request request = { .probe = &probe_sinks, .options = probe_defaults };
         struct results r = { 0 };
         assert_int_equal(engine_set(g.engine, "sinks.calibration", paths[0], &err), -1);

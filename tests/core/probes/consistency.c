@@ -1,6 +1,6 @@
 // tests/core/probes/consistency.c -- core/probes/consistency.c and core/picture/change.c: answers
 // that cannot differ count as the same, different ones are counted; the conversation does not
-// change.
+// change; changed pictures keep their size.
 #include "core/picture/change.h"
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"

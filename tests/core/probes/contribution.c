@@ -1,4 +1,5 @@
-// tests/core/probes/contribution.c -- core/probes/contribution.c and sinks.c against the reference.
+// tests/core/probes/contribution.c -- core/probes/contribution.c and sinks.c against the reference;
+// the position `sinks`; rank correlation and Otsu's threshold.
 #include "core/methods/sinks.h"
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"
@@ -119,7 +120,8 @@ static void sinks_equal_the_reference(void **state)
     }
 }
 
-// The position `sinks` names the tokens that /sinks lists, even if the middle layer is recurrent.
+// The position `sinks` names the tokens whose phi in /sinks exceeds sinks.tau, even if the middle
+// layer is recurrent.
 static void positions_are_those_of_the_probe(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "qwen3.5" };

@@ -1,5 +1,5 @@
-// tests/core/probes/data.c -- core/probes/results_mean.c, measure_data.c, masks.c, interface.c on
-// folders that are not complete models, core/draw/heatmap.c.
+// tests/core/probes/data.c -- core/probes/results_mean.c, results_write.c, measure_data.c, masks.c,
+// interface.c on folders that are not complete models, core/draw/heatmap.c.
 #include <sys/stat.h>
 
 #include "core/base/csv.h"
@@ -98,8 +98,8 @@ static void check_csv(const char *name, const char *columns, const char *first)
     free(path);
 }
 
-// A single table is written to the named file; several tables of different widths get separate
-// files, and all are named.
+// A single table is written to the named file; of several tables and maps, each table and all maps
+// together get a file, and a notice names each file.
 static void tables_are_files(void **state)
 {
     struct results r = { 0 };
@@ -370,7 +370,8 @@ static void copy_tensors(const struct golden *g, const char *part, const char *p
     must(safetensors_writer_finish(w, &err), &err);
 }
 
-// Compares the folder's encoder with "interface.encoder_last".
+// Compares the folder's encoder with "interface.encoder_last", and its final norm with
+// "interface.encoder_last_normed", if the golden has that.
 static void check_encoder(const struct golden *g)
 {
     struct err err = { 0 };
@@ -423,8 +424,9 @@ static void encoders_read_pictures_as_their_family(void **state)
     }
 }
 
-// A folder with an embedding table alone, or an encoder alone, has an interface. An encoder whose
-// config is not part of a model's config reads a picture as LLaVA does.
+// A folder with an embedding table alone, or an encoder alone, has an interface; one with neither
+// is refused. An encoder whose config is not part of a model's config reads a picture as LLaVA
+// does.
 static void parts_of_models_have_an_interface(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -482,7 +484,7 @@ static void maps_are_drawn(void **state)
     assert_true(pixels[9] == pixels[10] && pixels[10] == pixels[11]);
     heatmap_title(&map, title, sizeof title);
     assert_string_equal(title, "m, layer 3, all heads, token 2, picture 0");
-    // Drawn over a picture: bright in the lower part.
+    // Over a white picture: the lowest value is transparent.
     uint8_t white[4 * 4 * 3];
     memset(white, 255, sizeof white);
     const struct image image = { .width = 4, .height = 4, .channels = 3, .pixels = white };

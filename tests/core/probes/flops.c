@@ -1,5 +1,5 @@
-// tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas; measured
-// times are positive.
+// tests/core/probes/flops.c -- core/probes/flops.c against independently derived formulas and the
+// forecast; measured times are positive.
 #include "core/model/flops.h"
 #include "core/methods/forecast.h"
 #include "core/probes/measure.h"
@@ -19,7 +19,7 @@ static double cell(const struct results *r, const char *part, const char *column
     return *v * 1e9;
 }
 
-// FLOPs of a layer with n rows, `ffn` of which pass the FFN, as the probe counts them.
+// FLOPs of a layer with n rows, `ffn` of which pass the FFN.
 static double layer(const struct decoder_config *d, double n, double ffn)
 {
     const double D = (double)d->hidden, H = (double)d->heads, Hkv = (double)d->kv_heads;
@@ -114,7 +114,7 @@ static void counts_follow_the_formulas(void **state)
         near(&g, "skip, approximation", cell(&r, "FFN approximation", "prompt, now"), 0, 0.1);
         results_release(&r);
 
-        // The closed forms of CAPA's appendix A.1, with half of the visual tokens dropped.
+        // The closed forms of CAPA's appendix A.1, with a quarter of the visual tokens kept.
         set(&g, "ffn.approx", "off");
         set(&g, "prune.mode", "prefill");
         set(&g, "prune.score", "uniform");

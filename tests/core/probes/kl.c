@@ -1,4 +1,4 @@
-// tests/core/probes/kl.c -- core/probes/kl.c against the reference.
+// tests/core/probes/kl.c -- core/probes/kl.c against the reference; a layer without IRA is refused.
 #include <sys/stat.h>
 
 #include "tests/core/probes/probe.h"

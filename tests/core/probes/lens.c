@@ -1,6 +1,6 @@
 // tests/core/probes/lens.c -- core/probes/lens.c: at the last layer, the lens gives the bits of the
-// model's logits; chosen words and tokens; nearest words. tests/toys/layers.c compares all layers
-// with plain loops.
+// model's logits; chosen words and tokens; nearest words, of the prompt and of a corpus.
+// tests/toys/layers.c compares all layers with plain loops.
 #include "core/probes/kit.h"
 #include "core/template/template.h"
 #include "tests/core/probes/probe.h"

@@ -1,5 +1,5 @@
 // tests/core/probes/live.c -- core/probes/live.c: the live maps of an answer equal those that
-// /attention measures afterwards, and live maps change no token.
+// /attention measures afterwards and change no token; drafts change no map; pauses between maps.
 #include "tests/core/probes/probe.h"
 
 enum { TOKENS = 8, MAPS = 64, CELLS = 4096 };
@@ -20,7 +20,7 @@ static void catch_event(void *self, const struct event *e)
     }
     if (e->kind != EVENT_HEATMAP || c->count == MAPS) return;
     const struct event_heatmap *h = e->heatmap;
-    // Checks the first tile of each picture.
+    // Keeps only the first tile's map.
     if (h->tile && strncmp(h->tile, "tile 1 ", 7) != 0) return;
     assert_string_equal(h->name, "live");
     assert_true(h->rows * h->cols <= CELLS);

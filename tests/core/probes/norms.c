@@ -164,7 +164,7 @@ static void interface_equals_the_reference(void **state)
         check_final_norm(&g, &r);
         assert_null(results_value(&r, "norms.interface", "visual tokens, aligned", "norm"));
         results_release(&r);
-        // Aligned tokens have nearly the text's norm.
+        // Aligned tokens have nearly the mean norm of the text embedding table.
         must(engine_set(g.engine, "norm.align", "on", &err), &err);
         run_probe(&g, &probe_norms, NULL, &r);
         const double *ratio =
@@ -271,10 +271,9 @@ static void probes_change_no_answer(void **state)
             struct probe_options options = probe_defaults;
             struct results r = { 0 };
             options.box = box;
-            options.by =
-                "gradient,attention,rollout,direct"; // others refuse pruning by contribution
-            // IRA needs trained parameters, interventions need positions, and this model has no
-            // recurrent layers.
+            options.by = "gradient,attention,rollout,direct"; // `integrated` refuses this pruning
+            // Skips probes with words (the lens, most interventions), KL, which needs IRA's trained
+            // parameters, and recurrence: this model has no recurrent layers.
             if (probe == &probe_kl || probe == &probe_recurrence || probe->words) continue;
             run_probe(&g, probe, &options, &r);
             assert_true(r.table_count > 0);

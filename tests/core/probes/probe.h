@@ -1,5 +1,5 @@
-// tests/core/probes/probe.h -- runs a probe on a reference model and compares its tables with
-// golden tensors.
+// tests/core/probes/probe.h -- runs a probe on a reference model and compares its tables and maps
+// with golden tensors.
 #ifndef TESTS_CORE_PROBES_PROBE_H
 #define TESTS_CORE_PROBES_PROBE_H
 
@@ -104,7 +104,7 @@ static inline void check_map(const struct golden *g, const struct result_map *m,
     }
 }
 
-// Compares all maps of a layer, tile by tile.
+// Compares the maps of a measured layer, one per tile; `layer` is its index among these layers.
 static inline void check_maps(const struct golden *g, const struct results *r, int64_t layer,
                               const char *tensor, int64_t slice)
 {

@@ -1,5 +1,5 @@
-// tests/core/probes/probes.c -- core/probes/: names of taps, accepted and refused dumps, units of
-// columns.
+// tests/core/probes/probes.c -- core/probes/: names of taps, accepted and refused dumps, the
+// tensors of a dump, units of columns.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

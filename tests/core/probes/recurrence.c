@@ -1,5 +1,5 @@
 // tests/core/probes/recurrence.c -- core/probes/recurrence.c against a float64 loop of the
-// recurrence in which one row's value is 1 and all others are 0.
+// recurrence in which one row's value is 1 and all others are 0; a measured conversation.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void weights_are_those_of_the_values(void **state)
     }
 }
 
-// The measurement leaves the cache; the picture's share lies between 0 and 1.
+// The measurement keeps the cached rows; the picture's share lies between 0 and 1.
 static void a_conversation_is_measured(void **state)
 {
     struct golden g;

@@ -86,8 +86,8 @@ static void add_shares(struct results *r, const double (*values)[2], int rows)
     }
 }
 
-// The sentence of /patch names the layers where each group has at least half; with gaps in the
-// layers, and where no group has.
+// The sentence of /patch names, for each group, the layers with a share of at least half (here,
+// layer 2 is not measured); if none has that, the layer with the largest share.
 static void patches_name_layers(void **state)
 {
     static const double values[][2] = { { 1, 0 }, { 0.5, 0.6 }, { 0.9, 0.7 }, { 0.1, 1 } };

@@ -1,6 +1,7 @@
 // tests/core/probes/share.c -- core/probes/share.c: shares measured during an answer equal those of
 // /attention afterwards; the first token's share equals that of contributions in plain loops;
-// drafts do not change them; measuring changes no bit, and costs nothing if no sink reads it.
+// drafts do not change them; measuring changes no bit; events have numbers only for sinks that read
+// them.
 #include "core/probes/share.h"
 #include "core/base/dtype.h"
 #include "core/probes/kit.h"
@@ -80,8 +81,8 @@ static void live_shares_equal_attention(void **state)
 }
 
 // The picture's share of the contributions to the prompt's last row, averaged over layers, in plain
-// loops over dumped probabilities and values: C[j] = || sum over h of A[h,j] (v[j,kv(h)] W_O[h])
-// ||.
+// loops over dumped probabilities and values: C[j] is the norm of the sum over heads h of
+// A[h,j] v[j,kv(h)] W_O[h].
 static double contribution_of_first(struct golden *g)
 {
     struct safetensors *f = answer(g, chat_named(g, "single"), 1, "attn.*.probs attn.*.value");
@@ -169,7 +170,7 @@ static void drafts_change_no_share(void **state)
         near(&g, "share", c[1].numbers[t].share, c[0].numbers[t].share, 1e-6);
 }
 
-// If no sink reads the numbers of tokens, none are computed, and the answer is the same.
+// If no sink reads the numbers of tokens, events have none, and the answer is the same.
 static void only_readers_cost(void **state)
 {
     struct golden g;

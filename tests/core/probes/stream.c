@@ -1,5 +1,5 @@
-// tests/core/probes/stream.c -- core/probes/stream.c against /norms, which equals the reference;
-// core/probes/pruned.c against the numbers of kept tokens.
+// tests/core/probes/stream.c -- core/probes/stream.c against /norms, which norms.c compares with
+// the reference; core/probes/pruned.c against the numbers of kept tokens.
 #include "core/probes/kit.h"
 #include "tests/core/probes/probe.h"
 

@@ -1,5 +1,5 @@
-// tests/core/probes/tiles.c -- maps, profiles and curvature with tiles, newline tokens and several
-// pictures: an artificial family, expected numbers computed by hand.
+// tests/core/probes/tiles.c -- maps, profiles, box masks and curvature with tiles, newline tokens
+// and several pictures of an artificial family; attention maps of two pictures of llava-1.5.
 //
 // Picture 0 (40 x 60): an overview of 2 x 3 tokens, then 4 rows of 2 tokens, each followed by a
 // newline token: 6 + 4 * 3 = 18 tokens. Picture 1 (30 x 30): 2 x 2 tokens. Both have text before
@@ -183,8 +183,8 @@ static double angle(const float *a, const float *b, const float *c)
     return acos(uv / sqrt(uu * vv)) * 180 / 3.14159265358979323846;
 }
 
-// True if three neighbouring rows of the sequence, beginning with row i, lie on one line: of the
-// whole picture, or, if `split`, within a tile's row.
+// True if rows i to i + 2 of the sequence belong to one trajectory: that of a picture, or, if
+// `split`, a part of it without newlines or text.
 static bool on_line(int64_t i, bool split)
 {
     const int64_t a = i - 2, b = i - (2 + FIRST + 3);
