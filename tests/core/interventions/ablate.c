@@ -15,7 +15,7 @@ static double change_of(struct golden *g, const struct probe *probe, const struc
     return change;
 }
 
-// Hiding a token equals a knockout. Removing a head has an effect.
+// Hiding a token equals a knockout. Removing some head has an effect.
 static void parts_are_removed(void **state)
 {
     static const char *const folders[] = { "llava-1.5", "qwen2.5-vl", "kimi-vl" };
@@ -112,9 +112,9 @@ static double without(const char *folder, const char *words, int layer, const ch
     return logp;
 }
 
-// Methods that drop rows or compute FFNs themselves do not disturb an ablation. Without its first
-// layer, a model that drops tokens after that layer equals one that drops them at the input. A
-// layer that skips the FFN of visual tokens has no FFN once the FFN of text is removed.
+// Methods that drop rows or compute FFNs themselves do not disturb an ablation. If layer 0 is
+// removed, dropping tokens after it equals dropping them at the input. A layer that skips the FFN
+// of visual tokens has no FFN once the FFN of text is removed.
 static void methods_act_too(void **state)
 {
     static const char *const after[] = { "prune.score", "uniform", "prune.layer", "0", NULL };

@@ -1,5 +1,5 @@
 // tests/core/interventions/attribute.c -- the kinds of attribution: identities and plain loops, on
-// families whose attention differs, with methods, adapters and quantised weights.
+// families whose attention differs, with methods and an adapter; passes from the cache.
 #include "core/interventions/attribution.h"
 #include "core/interventions/layer_rows.h"
 #include "core/model/layer.h"
@@ -184,9 +184,10 @@ static void skipped_layers_change_no_bit(const struct probe_env *env, struct pas
         skip_layers(env, p, layer);
 }
 
-// A file that cannot replace the picture is skipped; a stop by the user ends the measurement.
 static struct engine *stopped;
 
+// A stop by the user ends the measurement, although files that cannot replace the picture are
+// skipped.
 static void others_can_be_stopped(const struct probe_env *env, struct passing *p)
 {
     struct err err = { 0 };

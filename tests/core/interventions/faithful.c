@@ -1,5 +1,5 @@
 // tests/core/interventions/faithful.c -- scores of maps computed by hand, models with shuffled
-// weights, the scoreboard's controls, and the causes that it names.
+// weights, the scoreboard's controls, the causes that it names, exchanged regions of pictures.
 #include "core/interventions/faithful.h"
 #include "core/base/text.h"
 #include "core/interventions/causes.h"
@@ -272,8 +272,8 @@ static void an_exchange_includes_the_encoders_attention(void **state)
     golden_close(&g);
 }
 
-// The exchange of the whole picture is run B of a patch; those of the object and of the rest have
-// effects that differ.
+// Exchanging the whole picture has the effect of run B of a patch; exchanging the object and the
+// rest have effects that differ.
 static void an_exchange_shows_the_other_picture(void **state)
 {
     static const double box[4] = { 0, 0, 32, 48 };
