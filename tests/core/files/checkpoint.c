@@ -32,7 +32,7 @@ static const struct backend host = {
     .name = "host", .alloc = host_alloc, .release = free, .upload = host_copy, .download = host_copy
 };
 
-// A safetensors file of f32 tensors [2] with the given names, each holding 1, 2.
+// Writes a safetensors file of f32 tensors [2] with the given names; each contains 1, 2.
 static void write_weights(const char *folder, const char *file, const char *const *names, int count)
 {
     char *path = xasprintf("%s/%s", folder, file);
@@ -146,8 +146,8 @@ static void fingerprint_sees_changes(void **state)
     scratch_remove(folder);
 }
 
-// The identity covers files beside the weights and names the one that changed. A file that is not
-// read and the name of the weights' file do not count.
+// The identity covers files beside the weights, and its check names the one that changed. A file
+// that is not read and the name of the weights' file do not count.
 static void identity_covers_files(void **state)
 {
     static const char *const files[] = { "tokenizer.json",           "chat_template.jinja",
@@ -531,7 +531,7 @@ static void nested_picture_settings(void **state)
     scratch_remove(folder);
 }
 
-// One file with a tensor of each kind; `u` makes the tensors after it unaligned.
+// One file with tensors of several types; `u`, a single byte, makes those after it unaligned.
 static struct checkpoint *open_mixed(const char *folder)
 {
     static const unsigned char f32[12] = { 0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 192, 127 };
@@ -609,7 +609,8 @@ static void expect_lost(const char *name, const char *why)
     if (!strstr(err.text, why)) fail_msg("'%s' does not say '%s'", err.text, why);
 }
 
-// Lists the models of the cache: these and org/name, which exists already.
+// Adds `files` to the cache, which has org/name already, and compares the listed models with
+// `expected`.
 static void lists_models(const char *home)
 {
     static const char *const files[] = { "models--a--b-c/snapshots/1/config.json",

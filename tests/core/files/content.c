@@ -1,5 +1,5 @@
 // tests/core/files/content.c -- core/files/content.c: any change changes the hash; holes are zeros;
-// a stored hash belongs to one state of the file.
+// a stored hash belongs to one state of the file; reading in parts.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -107,7 +107,7 @@ static void holes_are_zeros(void **state)
     scratch_remove(folder);
 }
 
-// A stored hash is used only while size, times and inode are unchanged.
+// A stored hash is used until the file changes, even if its modification time is restored.
 static void keeps_hashes(void **state)
 {
     static const char kept[] = "00000000000000000000000000000000"
@@ -144,7 +144,7 @@ static void keeps_hashes(void **state)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     expect_hash(path, kept, false);
     expect_hash(path, hex, false);
-    // The stored hash is damaged.
+    // A file in place of the folder of stored hashes does no harm.
     char *list = xasprintf("rm -rf %s/vlmsh && mkdir %s/vlmsh && : >%s/vlmsh/hashes", folder,
                            folder, folder);
     assert_int_equal(system(list), 0);

@@ -1,6 +1,6 @@
 // tests/core/files/quantised.c -- matrices of quantised folders: the numbers of the formats' own
-// libraries (extracts) and of numpy (variants), the matrices that stay packed in memory, and the
-// folders that are refused.
+// libraries (extracts) and of numpy (variants), the matrices that stay packed in memory, the
+// folders that are refused, NaN in FP8, and zeros under a large scale.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -212,7 +212,8 @@ static void other_shapes_and_options_too(void **state)
 #define GPTQ(more) "{\"quantization_config\": {\"quant_method\": \"gptq\", " more "}}"
 #define MLX(more)  "{\"quantization\": {" more "}}"
 
-// Other formats, damaged folders and wrong indices are refused by name.
+// Other formats, damaged folders and wrong indices are refused, with a message that names the
+// cause.
 static const struct edit refused[] = {
     { "awq groups", AWQ("\"version\": \"gemv\""), .message = "AWQ's version 'gemv'" },
     { "awq groups", AWQ("\"bits\": 8"), .message = "AWQ with 8 bits" },

@@ -1,5 +1,6 @@
 // tests/core/files/safetensors.c -- core/files/safetensors.c, safetensors_write.c: headers that
-// follow the format, headers that break its rules, and files written and read back.
+// follow the format, headers that break its rules, files written and read back, their hashes, and a
+// mapped file that is truncated.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
