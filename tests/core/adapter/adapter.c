@@ -225,7 +225,7 @@ static const struct adapter_entry *entry_of(const struct adapter *a, const struc
     return NULL;
 }
 
-// Writes the deltas, reads them and compares every delta bit for bit.
+// Writes the deltas, reads them, and compares their tensors bit for bit.
 static void round_trip(const struct deltas *p, struct model *m, const char *type)
 {
     struct err err;
@@ -249,7 +249,8 @@ static void round_trip(const struct deltas *p, struct model *m, const char *type
     for (size_t i = 0; i < p->count; i++) {
         const struct lora *l = &p->lora[i];
         if (!l->stabilised) continue;
-        // PEFT scales by lora_alpha / sqrt(r). The first layer's values are the defaults for all.
+        // PEFT scales by lora_alpha / sqrt(r). Rank 3 and scale 2 of the first LoRA are the
+        // defaults.
         assert_true(cJSON_IsTrue(json_get(json, "use_rslora")));
         assert_float_equal(json_get(json, "lora_alpha")->valuedouble / sqrt(3), 2, 1e-6);
     }

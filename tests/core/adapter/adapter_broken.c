@@ -208,8 +208,8 @@ static void broken_stacks_are_refused(void **state)
     model_free(m);
 }
 
-// A new LoRA of PEFT, whose B is zero: gate_proj and up_proj share its ranks. If the parameter has
-// a rank of its own, they do not: /adapter save wrote it.
+// In a new LoRA of PEFT, B is zero: gate_proj and up_proj each use all of its ranks. If the
+// parameter has a rank of its own, /adapter save wrote it, and each uses half of them.
 static void zeros_are_shared(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
-// tests/core/adapter/model_write.c -- core/adapter/model_write.c, core/train/result.c and dtype.c:
-// a merged or trained model answers from its folder as it did in memory; values are rounded to the
-// nearest.
+// tests/core/adapter/model_write.c -- core/adapter/model_write.c, core/train/result.c and
+// core/base/dtype.c: a merged or trained model answers from its folder as it did in memory; values
+// are rounded to the nearest.
 #include "core/adapter/model_write.h"
 #include "core/base/dtype.h"
 #include "core/files/safetensors.h"
@@ -65,8 +65,8 @@ static void numbers_are_rounded_to_the_nearest(void **state)
             floats_to(&out, dtype, &x, 1);
             if (isnan(x)) continue;
             assert_int_equal(in, out);
-            // A value half-way to the next one is rounded to even; a slightly larger one is rounded
-            // up.
+            // A value half-way to the next one is rounded to even; one slightly beyond, to the
+            // next one.
             uint16_t next = (uint16_t)(in + 1);
             float y;
             floats_from(&y, &next, dtype, 1);
@@ -123,7 +123,7 @@ static void trained_parameters_are_saved(void **state)
         const char *what;
         assert_int_equal(p.whole, whole);
         mkdir(out, 0777);
-        // Writes twice, as a job that was killed after writing would.
+        // Writes twice, like a job that is resumed after it was killed behind the first write.
         must(result_write(out, &p, NULL, &what, &err), &err);
         must(result_write(out, &p, NULL, &what, &err), &err);
         assert_string_equal(what, whole ? "model" : "adapter");

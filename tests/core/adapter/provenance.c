@@ -74,8 +74,8 @@ static void only_relevant_settings_are_recorded(void **state)
     assert_string_not_equal(provenance_value(&first, "compute.matmul"), "auto");
     assert_non_null(provenance_value(&first, "kv.dtype"));
     assert_null(provenance_value(&first, "adapter"));
-    // Disabled methods, jobs and the screen do not count for answers; they may count for
-    // measurements.
+    // Settings of disabled methods, jobs and the screen do not count; sinks.tau counts for
+    // measurements, but not for answers.
     set(&g, "prune.keep", "0.5");
     set(&g, "train.lr", "0.1");
     set(&g, "screen.live", "off");
@@ -124,7 +124,8 @@ static void copy_file(const char *from, const char *folder, const char *name, si
     free(path);
 }
 
-// Tells files apart by content: equal numbers under two names, different numbers under one name.
+// Tells adapters of the same name apart by content: a copy of the folder is the same adapter; a
+// copy with one changed bit is not.
 static void files_are_known_by_content(void **state)
 {
     struct golden g;
@@ -150,7 +151,7 @@ static void files_are_known_by_content(void **state)
     golden_close(&g);
 }
 
-// The date counts if the layout passes it to the model.
+// The date counts if the chat template passes it to the model.
 static void the_date_counts_if_the_template_uses_it(void **state)
 {
     static const char *const models[] = { "llava-1.5", "llama-3.2" };
