@@ -1,5 +1,5 @@
-// tests/core/base/file_in.c -- core/base/file_in.c: only plain files are opened; waiting for a pipe
-// can be cancelled.
+// tests/core/base/file_in.c -- core/base/file_in.c: only regular files are opened as data; waiting
+// for a pipe can be cancelled; standard input of several kinds.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

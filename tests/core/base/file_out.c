@@ -1,4 +1,5 @@
-// tests/core/base/file_out.c -- core/base/file_out.c: files are replaced whole or not at all.
+// tests/core/base/file_out.c -- core/base/file_out.c: files are replaced whole or not at all;
+// inputs, models, databases and files of others are kept; permissions follow the umask.
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -38,7 +39,7 @@ static void holds(const char *path, const char *want)
     assert_string_equal(text, want);
 }
 
-// Unfinished files in the folder.
+// Counts the unfinished files in the folder.
 static int parts(void)
 {
     int count = 0;

@@ -1,4 +1,5 @@
-// tests/core/base/json.c -- core/base/json.c: files, parsing, members with types and ranges.
+// tests/core/base/json.c -- core/base/json.c: files, parsing, members with types and ranges,
+// numbers as they were written, repeated and crafted keys.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +143,7 @@ static void takes_the_last_of_a_key(void **state)
     buf_release(&many);
 }
 
-// Whole numbers beyond 2^53 and other notations keep their text; so does a copy.
+// Whole numbers beyond 2^53 and other notations keep their text.
 static void keeps_numbers_as_written(void **state)
 {
     static const char text[] =

@@ -92,7 +92,7 @@ static void messages_gain_context(void **state)
     assert_int_equal(strlen(err.text), sizeof err.text - 1);
 }
 
-// Values of FIPS 180-2, appendix B.
+// Values of FIPS 180-2, appendix B, and that of the empty text.
 static void hashes(void **state)
 {
     char hex[HASH_HEX];

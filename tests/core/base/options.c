@@ -58,7 +58,7 @@ static int parse(const struct option_row *table, struct mine *m, const char *lin
     for (char *w = strtok_r(text, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
         words[count++] = w;
     const int status = options_parse(table, m, count, words, err);
-    m->folder = m->folder ? "given" : NULL; // the text is freed with this function
+    m->folder = m->folder ? "given" : NULL; // `text` ends with this function
     m->file = m->file && !strcmp(m->file, "-") ? "-" : m->file ? "given" : NULL;
     m->title = m->title && !strcmp(m->title, "b") ? "b" : m->title ? "given" : NULL;
     return status;

@@ -39,7 +39,8 @@ static void no_estimate_before_the_first_step(void **state)
     assert_float_equal(pace_left(&zero, 5, 10), 5, 1);
 }
 
-// A load reads the folder, then writes smaller weights: each part counts from its own first report.
+// Each part of the work counts from its own first report. A new number of steps, or a step before
+// the last one, begins a part.
 static void each_part_is_timed_separately(void **state)
 {
     struct pace p = ago(1000, 0);
