@@ -114,7 +114,7 @@ static const struct {
     { LLAMA ",\"added_tokens_decoder\":{\"900\":{\"content\":\"<image>\",\"special\":false,"
             "\"rstrip\":true}}}",
       NULL, NULL, "1 271 800 900 324 892 852 862 888 864 2 266 810 800 892 814 441 864 0", "" },
-    // legacy
+    // not legacy
     { "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":true,\"legacy\":false}", NULL,
       NULL, "1 271 800 892 623 864 324 892 852 862 888 864 2 303 800 892 814 441 864 0", "" },
     // no prefix
@@ -240,7 +240,8 @@ static void prefix_of_byte_level(void **state)
     }
 }
 
-// CodeLlama's infilling tokens are special, whether named or not; the fill marker is not a token.
+// CodeLlama's infilling tokens exist even if the config does not name them, unless it sets them to
+// null; the fill marker is not a token.
 static void codellama_has_tokens_for_infilling(void **state)
 {
     static const struct {
@@ -271,7 +272,7 @@ static void codellama_has_tokens_for_infilling(void **state)
     }
 }
 
-// If no class is named, the model's type determines it.
+// If tokenizer_config.json names no class, config.json does, or its model type determines it.
 static void class_of_the_model(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-// tests/core/tokenizer/export.c -- tokenizers exported as lists and read back give the same ids for
-// random texts.
+// tests/core/tokenizer/export.c -- tokenizers exported as lists and read back have the same tokens
+// and give the same ids for random texts; exports that are refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ static void same_ids(const char *name, const struct tokenizer *a, const struct t
     ids_release(&y);
 }
 
-// Both give the same ids, and the same tokens with the same texts.
+// Both give the same ids; each token of `t` has the same text and kind in `again`.
 static void same_tokenizer(const char *path, const struct tokenizer *t,
                            const struct tokenizer *again)
 {

@@ -1,6 +1,6 @@
-// tests/core/tokenizer/files.c -- core/tokenizer/folder.c, list.c
-// and unigram.c: folders without a tokenizer.json. Vectors are those
-// of SentencePiece, tiktoken and tokenizers (tests/goldens/tokenizers/make.py).
+// tests/core/tokenizer/files.c -- core/tokenizer/folder.c, list.c and unigram.c: folders with
+// tokenizer.model, tiktoken.model, vocab.json, or a unigram model in a tokenizer.json. Vectors are
+// those of SentencePiece, tiktoken and tokenizers (tests/goldens/tokenizers/make.py).
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -195,7 +195,7 @@ static void test_t5(void **state)
     tokenizer_free(t);
 }
 
-// For a file that is empty or has different content, the error names the expected kind of file.
+// An empty file is called empty; for other content, the error names the expected format.
 static void errors_name_the_expected_format(void **state)
 {
     static const struct {
@@ -345,7 +345,8 @@ static void check_size(const char *folder, int32_t size)
     tokenizer_free(t);
 }
 
-// The first existing one of the three files counts; small files add tokens to each.
+// The first existing one of tokenizer.json, tiktoken.model and tokenizer.model counts; small files
+// beside it add tokens.
 static void test_folders(void **state)
 {
     struct err err = { "" };

@@ -9,7 +9,8 @@
 
 #include "tests/core/tokenizer/tokenizers.h"
 
-// A word listed twice encodes to the last id, and both decode to it, as in tokenizers 0.23.
+// A word listed twice encodes to the last id, and both ids decode to the word, as in tokenizers
+// 0.23.
 static void test_word_listed_twice(void **state)
 {
     static const char text[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":["

@@ -155,7 +155,8 @@ static void pieces(void **state)
     expect(&s, "ab", 0, "ab");
 }
 
-// Merges, not scores, decide; a run of newlines is one token although the list calls it ordinary.
+// Merges, not scores, decide. Two newlines are one token, although the list calls it ordinary and
+// no merge gives it.
 static void pieces_with_merges(void **state)
 {
     struct list s;

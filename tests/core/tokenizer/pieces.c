@@ -1,5 +1,5 @@
-// tests/core/tokenizer/pieces.c -- core/tokenizer/pieces.c and charsmap.c:
-// small SentencePiece models, changes by the configuration beside them, and refusals.
+// tests/core/tokenizer/pieces.c -- core/tokenizer/pieces.c and charsmap.c: small SentencePiece
+// models, changes by the configuration beside them, and refusals.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

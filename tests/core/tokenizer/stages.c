@@ -15,7 +15,7 @@
     PRE("\"Sequence\",\"pretokenizers\":[{\"type\":\"Whitespace\"}," \
         "{\"type\":\"Metaspace\",\"prepend_scheme\":\"always\"}]")
 
-// Expected ids are those of the reference library (tokenizers 0.23).
+// The expected tokens are those of the reference library (tokenizers 0.23).
 static void test_stages(void **state)
 {
     check_tokens("", "", "abcab", "abc / ab");

@@ -119,8 +119,7 @@ static void test_bytes(void **state)
     struct tokenizer *t = open_golden("qwen2"), *llama = open_golden("llava-1.5");
     check_ids(t, "\0\x01\x7F", 3, 0, (int32_t[]){ 188, 189, 221 }, 3);
     check_ids(llama, "\0\x01\x7F", 3, 0, (int32_t[]){ 345, 3, 4, 130 }, 4);
-    // Each invalid stretch becomes one U+FFFD: a truncated character, an overlong form (one per
-    // byte), a surrogate (one per byte).
+    // A truncated character becomes one U+FFFD; of an overlong form or a surrogate, each byte does.
     struct ids ids = encode(t, "\xE4\xBD|\xC0\x80|\xED\xA0\x80|\xF0\x9F\x98", 12, TOKENIZE_PLAIN);
     check_text(
         t, ids.data, ids.count, false,
@@ -201,7 +200,7 @@ static void test_plain(void **state)
     ids_release(&ids);
     ids_release(&plain);
 
-    // Only the first token is typed.
+    // A part of the first token is typed.
     const char text[] = "<|eot_id|><|eot_id|>";
     const struct text_range typed = { 2, 5 };
     const struct marked_text m = { text, 20, &typed, 1, NULL, 0, 0 };

@@ -82,7 +82,8 @@ static inline void check_text(const struct tokenizer *t, const int32_t *ids, siz
 
 // --- small files -------------------------------------------------------------------------------
 
-// A tokenizer over single characters and a few merges, with the given members inserted.
+// A tokenizer over single characters and a few merges; adds `members` to the file, and `model` to
+// its model.
 static inline struct tokenizer *small(const char *members, const char *model, struct err *err)
 {
     struct buf b = { 0 };
