@@ -1,8 +1,9 @@
-// tests/core/picture/image.c -- core/picture/image*.c: formats, channels, orientation, bad files.
+// tests/core/picture/image.c -- core/picture/image*.c: formats, channels, orientation, bad files,
+// the process that decodes.
 //
-// tests/core/picture/pictures/ holds small pictures in five formats, written by Pillow 13 (440.jpg,
-// 411-restart.jpg and rgb.jpg by libjpeg-turbo's cjpeg); the table has the size and a checksum of
-// the pixels that Pillow reads from them (after ImageOps.exif_transpose).
+// tests/core/picture/pictures/ contains small pictures in six formats, written by Pillow 13
+// (440.jpg, 411-restart.jpg and rgb.jpg by libjpeg-turbo's cjpeg); the table has the size and a
+// checksum of the pixels that Pillow reads from them (after ImageOps.exif_transpose).
 #include "core/picture/image_parts.h"
 #include "tests/core/picture/pictures.h"
 
@@ -175,7 +176,7 @@ static void kinds_of_files(void **state)
     assert_string_equal(image_ending("words", 5), "");
 }
 
-// A PPM of 3 x 2 pixels; the first byte of each is its number.
+// A PPM of 3 x 2 pixels; the three bytes of each are its number.
 static const char numbered[] = "P6 3 2 255\n000111222333444555";
 
 static void ppm(void **state)
@@ -287,7 +288,7 @@ static void damaged_png(void **state)
     free(bytes);
 }
 
-// Pixels of a colour that the palette lacks.
+// Pixels of a colour that the palette lacks; a compressed BMP and one with a rare header.
 static void colours_missing_from_a_bmp_palette(void **state)
 {
     size_t size;
@@ -459,7 +460,8 @@ static void rare_jpegs(void **state)
     free(bytes);
 }
 
-// Inserts `xml` as XMP after the header of a PNG with orientation 1 in EXIF (or none).
+// Inserts `xml` as XMP after the header of a PNG with orientation 1 in EXIF (or none), and compares
+// the picture with the file `same_as`.
 static void check_xmp(bool exif, const char *xml, const char *same_as)
 {
     enum { HEADER = 33 };

@@ -297,7 +297,7 @@ static void absurd_aspect(void **state)
         assert_int_equal(to.width, 224);
         for (int64_t k = 0; k < 3 * 224 * 224; k++) assert_int_equal(to.pixels[k], 90);
         image_release(&to);
-        // Without the crop the result would be 4.5 million pixels long.
+        // Without the crop, the result would be up to 4.5 million pixels long.
         struct picture_config whole = config("{\"do_center_crop\": false}", &clip);
         struct err err = { "" };
         assert_int_equal(preprocess_bytes(&to, &from, &whole, RESIZE_PILLOW13, &err), -1);

@@ -14,7 +14,8 @@ static uint32_t checksum(const struct image *image)
     return h;
 }
 
-// Smooth areas and hard edges, so that the clamp between the passes matters.
+// Noise, random black and white, and repeated ramps: with such edges, the clamp between the passes
+// matters.
 static struct image made(int64_t width, int64_t height, int channels)
 {
     struct image image = { .width = width, .height = height, .channels = channels };

@@ -1,5 +1,5 @@
-// tests/core/picture/tile_grid.c -- core/picture/tile_grid.c: grids computed by hand, and the
-// goldens' pixels.
+// tests/core/picture/tile_grid.c -- core/picture/tile_grid.c: grids computed by hand and those of
+// transformers, and the goldens' pixels.
 #include "tests/core/picture/pictures.h"
 
 #include "core/picture/tile_grid.h"

@@ -1,5 +1,5 @@
 // tests/core/picture/zipped.c -- pictures in ZIP archives: where they are looked for, and archives
-// that are damaged, encrypted, ambiguous or lie about sizes.
+// that are damaged, encrypted, ambiguous, numerous or lie about sizes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static void test_places(void **state)
 {
     expect("val/a.png", "a of val"); // val.zip instead of the folder
     expect("val/sub/c.png", "c");
-    expect("sub/c.png", "c"); // in an archive of the folder, below its own
+    expect("sub/c.png", "c"); // in val.zip, below its folder val
     expect("./val/sub/c.png", "c");
     expect("z.zip/a.png", "a of z"); // the archive by name
     expect("z.zip/x/b.png", "1");
