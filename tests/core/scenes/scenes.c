@@ -1,5 +1,6 @@
-// tests/core/scenes/scenes.c -- core/scenes/: every answer is recomputed from objects.jsonl and the
-// test's own reading of the question.
+// tests/core/scenes/scenes.c -- core/scenes/: answers are recomputed from objects.jsonl and the
+// test's own reading of the question (of reasoning, only the conclusion); limited numbers of
+// objects; balanced answers; planted causes.
 #include <ctype.h>
 
 #include "core/data/dialogue.h"
@@ -19,7 +20,8 @@ static bool is_one(const char *word, const char *list)
     return found;
 }
 
-// Reads phrases like "large red circles at the top left": every known word, in any order.
+// Reads phrases like "large red circles at the top left": known words in any order, but a glyph
+// after its shape, and the place last.
 static struct phrase read_phrase(const char *text)
 {
     struct phrase p = { 0 };
@@ -86,7 +88,8 @@ static const cJSON *only(const char *phrase, const cJSON *scene)
     return o;
 }
 
-// Splits "A JOINT B" into A and B; false if the joint is missing.
+// Splits a text at the first `joint` into *a and *b, which the caller frees; false if there is
+// none.
 static bool split(const char *text, const char *joint, char **a, char **b)
 {
     const char *at = strstr(text, joint);
@@ -262,7 +265,7 @@ static void check_sizes(const cJSON *scene, const char *given)
     check_groups(scene, "size", sizes, 3, given);
 }
 
-// Checks every item of a caption, with the exact count.
+// Checks every item of a caption, with the exact count, and that the items cover all objects.
 static void check_caption(const cJSON *scene, const char *given)
 {
     int told = 0;
@@ -303,8 +306,7 @@ static void check_reason(const cJSON *scene, const char *question, const char *g
     free(right);
 }
 
-// The places of all objects that fit a name: "top and bottom left", or "nowhere"; the caller frees
-// it.
+// The places of all objects that fit a name, joined by " and ", or "nowhere"; the caller frees it.
 static char *places_of(const char *name, const cJSON *scene)
 {
     const struct phrase p = read_phrase(name);
@@ -334,7 +336,7 @@ static void check_finds(const cJSON *scene, const char *question, const char *gi
     buf_release(&right);
 }
 
-// The words of a turn must determine its kind.
+// Turns of lessons and lists do not name their kind: the form of the answer tells it.
 static void check_lesson_turn(const cJSON *scene, const char *question, const char *given)
 {
     if (!strncmp(given, "top left: ", 10))

@@ -42,7 +42,7 @@ static void check_mask(const cJSON *o, int side, uint8_t *owner, int mark)
     assert_int_equal(3 * (top + bottom) / (2 * side), place / 3);
 }
 
-// The most frequent colour of pixels that belong to no object.
+// Finds the colour of most pixels that belong to no object (Boyer and Moore's majority vote).
 static void find_background(const uint8_t *pixels, const uint8_t *owner, int count, uint8_t rgb[3])
 {
     for (int i = 0, votes = 0; i < count; i++) {
