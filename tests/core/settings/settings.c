@@ -1,5 +1,5 @@
-// tests/core/settings/settings.c -- core/settings/settings.c: the table and the values that /set
-// accepts.
+// tests/core/settings/settings.c -- core/settings/settings.c and settings_values.c: the table, and
+// the values that /set accepts.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
