@@ -1,5 +1,5 @@
-// tests/core/new/new_model.c -- core/new/new_model.c, shapes.c, new_tokenizer.c: published sizes, a
-// whole small folder read back, and writes that fail.
+// tests/core/new/new_model.c -- core/new/new_model.c, shapes.c, new_tokenizer.c: published sizes,
+// small folders read back, made tokenizers, and writes that fail.
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -363,8 +363,8 @@ static void words_are_learned_from_text(void **state)
     assert_int_equal(length_in_tokens("a quokka", seldom), length_in_tokens(NULL, seldom));
 }
 
-// Initial weights: no bias, small last matrices of blocks, no pooling head, and the last block is
-// used.
+// Initial weights: biases of zero and smaller last matrices of blocks. The encoder has no pooling
+// head, and the features are the last block's.
 static void fresh_shapes_begin_small(void **state)
 {
     char *base = scratch_new(), *folder = xasprintf("%s/demo", base);
@@ -425,7 +425,7 @@ static void refuses_a_folder_in_use(void **state)
     assert_int_equal(new_model_write("tiny", folder, 1, NULL, NULL, &err), -1);
     assert_non_null(strstr(err.text, "already exists"));
     char *path = xasprintf("%s/letter.txt", folder);
-    assert_int_equal(access(path, F_OK), 0); // the folder still exists
+    assert_int_equal(access(path, F_OK), 0); // the file still exists
     assert_int_equal(new_model_write("tiny", path, 1, NULL, NULL, &err), -1);
     assert_int_equal(new_model_write("no such", folder, 1, NULL, NULL, &err), -1);
     assert_int_equal(unlink(path), 0);

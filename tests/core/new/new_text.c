@@ -1,5 +1,5 @@
 // tests/core/new/new_text.c -- core/new/new_text.c: the dialogues of data sets; plain files stay
-// unchanged.
+// unchanged; broken files are refused.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
