@@ -1,5 +1,5 @@
-// tests/core/draw/figure.c -- core/draw/figure.c, plot_figure.c, heatmap.c: file formats, pixels at
-// known positions, untrusted text, NaN and infinities.
+// tests/core/draw/figure.c -- core/draw/figure.c, plot_figure.c, heatmap.c, film.c: file formats,
+// pixels at known positions, untrusted text, NaN and infinities, films.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void the_extension_selects_the_format(void **state)
     assert_non_null(strstr(err.text, "/no/such/folder/a.png"));
 }
 
-// Two bars, the left one half as high as the right one: the positions of their tops show the scale.
+// Two bars, the left one half as high as the right one.
 static void bars_are_where_they_belong(void **state)
 {
     static const char *const names[] = { "left", "right" };
@@ -149,13 +149,13 @@ static void settings_say_how_it_looks(void **state)
         low += pixel(&image, 120, r) == ramp_colour("cividis", 0);
         high += pixel(&image, 420, r) == ramp_colour("cividis", 1);
     }
-    assert_in_range(low, 239, 241); // two cells in a row, each 160 points wide
+    assert_in_range(low, 239, 241); // cells of 80 x 80 points
     assert_in_range(high, 239, 241);
     image_release(&image);
     settings_free(s);
 }
 
-// Markup, control characters, broken UTF-8 and direction marks stay text.
+// Markup stays text; control characters, broken UTF-8 and direction marks become U+FFFD.
 static void untrusted_text_stays_text(void **state)
 {
     static const char name[] = "a<b>&\"'\x1b[31m\x01\xff]]>\xE2\x80\xAE\xEF\xBF\xBF -->";
@@ -176,7 +176,7 @@ static void untrusted_text_stays_text(void **state)
     assert_non_null(strstr(svg, ">x y</text>"));
     assert_null(strstr(svg, "onload='"));
     for (size_t i = 0; i < size; i++)
-        // XML allows no other control characters.
+        // No control characters except newlines: XML forbids most of them.
         assert_true((unsigned char)svg[i] >= 0x20 || svg[i] == '\n');
     free(svg);
     assert_int_equal(plot_figure(path_of("h.png"), &look, &axes, &line, 1, &err), 0);

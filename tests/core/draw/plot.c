@@ -1,5 +1,5 @@
-// tests/core/draw/plot.c -- core/draw/plot.c: round numbers on the axes, positions of curves,
-// gaps.
+// tests/core/draw/plot.c -- core/draw/plot.c: numbers on the axes, positions of curves, intervals
+// and bars, gaps, many points, smoothing, means of repetitions.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,8 +64,8 @@ static void curves_are_drawn_where_they_belong(void **state)
     buf_release(&b);
 }
 
-// Interval ends are above and below the mark, even if it is the only line; a bar has numbers after
-// it.
+// An interval is a vertical line through the mark of its point; after a bar, it is written in
+// numbers.
 static void intervals_are_drawn_around_points(void **state)
 {
     double x[] = { 0, 1, 9 }, y[] = { 2, 3, NAN }, low[] = { 1, NAN, 1 }, high[] = { 4, 3, 9 };
@@ -75,14 +75,14 @@ static void intervals_are_drawn_around_points(void **state)
     const char *const names[] = { "a", "b" };
     struct buf b = { 0 };
     plot_text(&b, NULL, &line, 1, 40, 7);
-    // The rows are at 4, 3.5, ... 1; the axis hides the first point.
+    // The rows are at 4, 3.5, ... 1; the first point is beside the axis.
     char *rest = NULL, *row = strtok_r(b.data, "\n", &rest);
     for (int i = 0; i < 7; i++, row = strtok_r(NULL, "\n", &rest)) {
         assert_non_null(row);
         // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): there is a row
         const char *axis = row + strcspn(row, "|+");
         assert_int_equal(axis[1], i == 4 ? '*' : '|');
-        assert_null(strchr(axis + 2, '|')); // the third has no value and is not drawn
+        assert_null(strchr(axis + 2, '|')); // the second point has no interval
     }
     buf_clear(&b);
     plot_text(&b, &(struct plot_axes){ .names = names, .name_count = 2 }, &line, 1, 60, 7);
