@@ -1,5 +1,5 @@
-// tests/core/positions/positions.c -- core/positions/positions.c: names of positions, layers,
-// heads.
+// tests/core/positions/positions.c -- core/positions/positions.c: names of positions and the rows
+// that they select, rows of the messages' texts, lists of layers.
 #include "core/positions/positions.h"
 #include "core/picture/image.h"
 #include "core/probes/measure.h"
