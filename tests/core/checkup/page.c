@@ -1,6 +1,6 @@
 // tests/core/checkup/page.c -- core/checkup/html.c, markdown.c, compare.c: text of a foreign record
-// is escaped, the page requests nothing from a network, and each difference between two records is
-// shown.
+// is escaped, the page requests nothing from a network, and a comparison lists the entries that
+// differ.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,8 @@ static const char first[] =
     "{\"name\":\"weights\",\"value\":1234567,\"unit\":\"tensors\"},"
     "{\"name\":\"loss\",\"value\":null,\"unit\":\"\"}]}],"
     "\"figures\":[{\"title\":\"F\",\"text\":\"T\",\"svg\":\"<svg onload='x'/>\"}]}]}]}";
-// Differs from the first record in device, verdict, numbers and figures.
+// Differs from the first record in device, verdict, numbers and figures. The comparison ignores
+// figures, and numbers within 0.5%, here the weights.
 static const char second[] =
     "{\"format\":\"vlmsh checkup 1\",\"program\":\"vlmsh 1\",\"machine\":{\"device\":\"gpu\","
     "\"memory GiB\":8},\"quick\":false,\"models\":[{\"name\":\"a<b>\",\"family\":\"llava\","

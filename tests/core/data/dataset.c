@@ -1,4 +1,5 @@
-// tests/core/data/dataset.c -- core/data/dataset.c: positions and content of a file's samples.
+// tests/core/data/dataset.c -- core/data/dataset.c: lines and content of a file's samples; the
+// check before a job starts; samples as dialogues.
 #include "core/data/dataset.h"
 
 #include <setjmp.h>
@@ -116,7 +117,8 @@ static void test_no_file(void **state)
     scratch_remove(folder);
 }
 
-// dataset_check's result for a file of `size` bytes: `text`, then `rest` as often as it fits.
+// Expects dataset_check to accept a file or refuse it with `why`: `text`, then `rest` as often as
+// it fits into `size` bytes.
 static void check_begin(const char *text, const char *rest, size_t size, const char *why)
 {
     char *folder = scratch_new(), *path = xasprintf("%s/data.json", folder);
@@ -148,7 +150,7 @@ static void test_check(void **state)
     check_begin(" ", "\n", 60, "no samples");
 }
 
-// Larger than a block of the index, samples across its borders.
+// A file larger than the blocks in which it is read, with samples across their borders.
 static void test_large(void **state)
 {
     enum { COUNT = 3000 };
@@ -187,7 +189,8 @@ static void test_large(void **state)
 
 // --- samples -------------------------------------------------------------------------------------
 
-// Expects "id kind metric choice,choice | user: text <path>; assistant: ... (marks differ)".
+// Expects "id 'kind' metric (choice) (choice) | user: 'text' <path>; assistant: ... (marks
+// differ)".
 static void check_sample(const char *text, const char *expected)
 {
     struct sample s;

@@ -1,4 +1,5 @@
-// tests/core/data/dialogue.c -- core/data/dialogue.c: messages and samples of data sets.
+// tests/core/data/dialogue.c -- core/data/dialogue.c, keys.c: messages and samples of data sets,
+// answers marked as context, and keys that vlmsh does not use.
 #include "core/data/dialogue.h"
 
 #include <setjmp.h>
@@ -15,7 +16,7 @@
 
 typedef int reader(struct dialogue *d, const cJSON *json, const char *folder, struct err *err);
 
-// Expects "role: text <path> text; role: ...", then " = reference"; or "error: ...".
+// Expects "role: 'text' <path> 'text'; role: ...", then " = reference"; or "error: ...".
 static void check(reader *read, const char *text, const char *expected)
 {
     struct dialogue d = { 0 };
@@ -278,7 +279,8 @@ static void test_picture_order(void **state)
                  "\"index\" of a picture out of order");
 }
 
-// Placeholders of other programs: vlmsh would read them as text and put the picture elsewhere.
+// Placeholders of other programs: vlmsh reads them as text, puts the picture elsewhere, and says
+// so.
 static void test_foreign_marks(void **state)
 {
     static const char of[] = " as text, not as a picture";

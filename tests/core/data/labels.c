@@ -1,6 +1,6 @@
 // tests/core/data/labels.c -- core/data/labels.c and prompt_answers: rows and targets equal the
-// reference's training labels, for each of several answers and for tokens that span the border of
-// an answer.
+// reference's training labels; targets of several answers, of layouts, at the borders of answers
+// and of special tokens; answers marked as context.
 #include "core/data/labels.h"
 
 #include <setjmp.h>
@@ -252,7 +252,7 @@ static void test_layouts(void **state)
     check_turns("qwen2", "llava-onevision", "Yes.", " \nYes.<|im_end|>| \nNo.<|im_end|>");
 }
 
-// A token that spans the border of an answer: the ids stay those of the whole text.
+// A token that spans the border of an answer, an answer that ends with a space, an empty answer.
 static void test_borders(void **state)
 {
     // "\n\n" is one token, the end of the prompt and the beginning of the answer.
@@ -340,7 +340,8 @@ static int64_t count_target(const struct labels *l, int32_t id)
     return n;
 }
 
-// Special tokens in texts of a data set become tokens, as in transformers; typed ones stay text.
+// Special tokens in texts of a data set become tokens, as in transformers, unless
+// data.special_tokens is text; typed ones stay text.
 static void check_special(const char *folder, const char *layout, const char *token)
 {
     struct fixture f = open_model(folder);

@@ -5,7 +5,7 @@
 #include "core/methods/calibration.h"
 
 static struct backend device; // the CPU's, with an rmsnorm that fails on request
-static int64_t until = -1;    // number of calls until one fails; -1: none fails
+static int64_t until = -1;    // calls that succeed before one fails; -1: none fails
 
 static int rmsnorm(struct tensor *y, const struct tensor *x, const struct tensor *gain, float eps)
 {

@@ -1,6 +1,6 @@
 // tests/core/eval/compare.c -- core/eval/compare.c, core/eval/compare_data.c,
 // core/probes/hellinger.c: distances equal the reference, a comparison does not change state,
-// statistics equal numbers computed by hand.
+// costs equal their formulas, statistics equal numbers computed by hand.
 #include "core/adapter/adapters.h"
 #include "core/eval/compare_data.h"
 #include "core/eval/grid.h"

@@ -1,5 +1,6 @@
-// tests/core/eval/evaluate.c -- core/eval/evaluate*.c: questions asked, answers scored, choices
-// ranked.
+// tests/core/eval/evaluate.c -- core/eval/evaluate*.c: questions asked, answers scored, samples
+// skipped, pictures decoded ahead, losses, choices ranked, notices. Batches: evaluate_batch.c; a
+// first question: evaluate_first.c.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +35,7 @@ struct fixture {
     struct evaluate_request request;
     struct evaluation e;
     struct err err;
-    // One line per report: "ID TURN METRIC SCORE found|reason"
+    // One line per report: "ID TURN METRIC SCORE" or "ID TURN METRIC skipped: REASON"
     struct buf told;
     double scores[32];
     char *answers[32];
@@ -142,8 +143,8 @@ static void test_answers(void **state)
 {
     struct fixture f;
     open_model(&f, "tests/goldens/llava-1.5");
-    // Two samples with one picture, one sample with a second picture and one without: each is
-    // answered as in a chat of its own.
+    // Two samples with one picture, one with another picture, one without, and a dialogue: each
+    // question is answered as in a chat of its own.
     assert_int_equal(
         run(&f, "exact",
             "[{\"image\":\"scene.png\",\"question\":\"What?\",\"answer\":\"x\"},"
@@ -173,7 +174,7 @@ static void test_answers(void **state)
     close_model(&f);
 }
 
-// The model's own answers are right, and sampling settings change none of them.
+// The model's own answer is right even under sampling settings, which an evaluation ignores.
 static void test_scores(void **state)
 {
     struct fixture f;

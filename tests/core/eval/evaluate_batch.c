@@ -1,5 +1,5 @@
 // tests/core/eval/evaluate_batch.c -- core/eval/evaluate_batch.c, core/talk/batch.c: questions and
-// choices computed in one pass get the same scores as one by one, bit for bit.
+// choices computed in one pass get the same answers and scores as one by one, bit for bit.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static const char *const seeing[] = { "llava-1.5",  "qwen2.5-vl", "internvl3.5",
                                       "llava-next", "glm-4.1v",   "llava-onevision" };
 static const char *const text[] = { "llama-3.2", "qwen2" };
 
-// The CPU's backend, with its products counted.
+// The tests' device, with its products counted.
 static struct backend counting;
 static int64_t products;
 
@@ -35,7 +35,7 @@ static int matmul(struct tensor *y, const struct tensor *x, const struct tensor 
 }
 
 struct run {
-    struct buf told; // of each question: sample, score as bits, answer
+    struct buf told; // a line per question: sample, turn, score (exact), whether cut, answer
     struct evaluation e;
     int64_t products;
     int count, stop_after;
@@ -100,7 +100,7 @@ static void close_fixture(struct fixture *f)
     scratch_remove(f->folder);
 }
 
-// Evaluates samples from `first` on, until stop_after of them are scored.
+// Evaluates samples from `first` on, until stop_after questions are scored (0: all).
 static void evaluate(struct fixture *f, const char *batch, int64_t first, int stop_after,
                      struct run *r)
 {
@@ -143,7 +143,8 @@ static void compare(struct fixture *f, const char *what, bool fewer)
 // Data are JSON with ' for ".
 #define PLAIN(question) "{'question':'" question "','answer':'x'}"
 
-// Questions about two pictures, of several lengths and kinds, two equal ones, and a dialogue.
+// Questions of several lengths about two pictures, two of them equal, a dialogue, and two questions
+// without a picture.
 static const char pictures_json[] =
     "[{'image':'scene.png','question':'What?','answer':'x'},"
     "{'image':'scene.png','question':'What is it that "
@@ -214,7 +215,7 @@ static void texts(void **state)
     }
 }
 
-// Answers truncated by the context, and a question that alone does not fit.
+// The context truncates the answers.
 static void answers_cut_by_the_context(void **state)
 {
     struct fixture f;

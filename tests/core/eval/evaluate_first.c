@@ -1,6 +1,6 @@
 // tests/core/eval/evaluate_first.c -- core/eval/evaluate_first.c: with a question asked before
 // those of a sample, the answers equal those of a sample that contains that question and its
-// answer.
+// answer. One first answer per picture, cancellation, given answers, metrics that do not ask.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 #define AND      "And?"
 #define OTHER    "What colour is the background?"
 
-// The CPU's backend, with its products counted; product number stop_at cancels.
+// The tests' device, with its products counted; product number stop_at cancels (0: none).
 static struct backend counting;
 static int64_t products, stop_at;
 static atomic_bool cancel;
@@ -213,8 +213,8 @@ static void one_first_answer_per_picture(void **state)
 #define TURN(from, text) "{'from':'" from "','value':'" text "'}"
 #define ANSWERED         "," TURN("gpt", "x")
 
-// Consecutive samples with the same picture but different or no first questions: each gets the same
-// answer as alone.
+// Consecutive samples that cannot share a first answer: two pictures in one turn or in two turns, a
+// picture or none. The last sample gets the same answers as alone.
 static void similar_samples_get_separate_first_answers(void **state)
 {
     static const char *const pairs[][2] = {
@@ -278,7 +278,7 @@ static void cancelled_on_the_way(void **state)
     close_fixture(&f);
 }
 
-// With given answers the model still ranks choices.
+// With given answers the model computes nothing, except to rank choices.
 static void choices_are_ranked_with_given_answers(void **state)
 {
     static const char choices[] = "[{'id':'q','image':'scene-0.png','question':'" QUESTION

@@ -227,7 +227,7 @@ static int measure_apart(struct measured *m, const char *folder, char *const set
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// A run killed at any point ends with the same numbers.
+// A run that is killed and resumed ends with the same numbers.
 static void a_killed_grid_is_resumed(void **state)
 {
     static const int dies[] = { 1, QUESTIONS, 5 * QUESTIONS + 1, CELLS * QUESTIONS };
@@ -255,7 +255,7 @@ static void a_killed_grid_is_resumed(void **state)
         assert_int_equal(measure_apart(m, job, sets, false, dies[d]), -SIGKILL);
         if (measure_apart(m, job, sets, true, 0) != 0) fail_msg("%s", m->err.text);
         assert_memory_equal(m->loss, whole.loss, sizeof m->loss);
-        // The last question of the current cell is asked again; those of complete cells are not.
+        // The question at which the process died is asked again; earlier ones are not.
         assert_int_equal(m->reported, CELLS * QUESTIONS - dies[d] + 1);
     }
     // All cells are complete; results of a changed set are not mixed with old ones.

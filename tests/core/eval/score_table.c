@@ -1,5 +1,6 @@
 // tests/core/eval/score_table.c -- core/eval/score_table.c and score_plan.c: numbers of a table
-// computed by hand, paired differences, the mean over sets; lines of a plan.
+// computed by hand, paired differences, the mean over sets; lines of a plan; the sets that
+// files and folders name.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +66,7 @@ static void numbers_are_those_of_papers(void **state)
     assert_string_equal(at(&wide, 1, "C"), "1.0000 (-1.0000*)");
     assert_string_equal(at(&wide, 0, "Avg"), "37.50");
     assert_string_equal(at(&wide, 0, "D"), "300.00");
-    // (87.5 + 25) / 2; relative to the first row (87.5 / 50 - 1 + 0 + 0) / 3
+    // (87.5 + 25) / 2; relative to the first row, over A, B and D: (87.5 / 50 - 1 + 0 + 0) / 3
     assert_memory_equal(at(&wide, 1, "Avg"), "56.25 (+18.75", strlen("56.25 (+18.75"));
     assert_string_equal(at(&wide, 1, "Improve %"), "+25.00");
     score_table_long(&t, &each);
@@ -254,7 +255,7 @@ static void plans_are_multiplied(void **state)
     scratch_remove(folder);
 }
 
-// The sets of official files, also of those whose names contain another set's name or none.
+// The sets of official files, some of whose names contain another set's name, or no set's.
 static void official_files_name_their_sets(void **state)
 {
     static const char tsv[] = "index\tquestion\tanswer\n", json[] = "{\"questions\": []}";

@@ -1,4 +1,4 @@
-// tests/core/jobs/identity.c -- core/jobs/identity.c: the states from which a run may resume.
+// tests/core/jobs/identity.c -- core/jobs/identity.c: the settings with which a run may resume.
 #include "core/jobs/identity.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // tests/core/jobs/job_data.c -- core/jobs/job_data.c: a resumed job continues with the same data
-// under the same conditions, or not at all.
+// under the same conditions, or not at all; a job is cancelled within a large file.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,8 +74,8 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     f = job_data_open(&of, true, take, NULL, &err);
     assert_non_null(f);
     assert_string_equal(taken, "line\nmore\n");
-    // If a sample may have several lines (not `whole`), a resumed job drops the last sample's lines
-    // and everything invalid, and writes them again.
+    // If a sample may have several lines (not `whole`), a resumed job drops the last sample's
+    // lines. Every resumed job drops the first invalid line and all lines after it.
     struct job_data parts = of;
     parts.whole = false;
     add(f, 3, "first");
@@ -112,7 +112,7 @@ static void resumes_only_with_the_same_data_and_settings(void **state)
     scratch_remove(folder);
 }
 
-// Cancels at the third check, and records the progress shown until then.
+// A job that is cancelled at its third check; counts its checks and its reports of progress.
 struct watched {
     struct job job;
     int looks, reports;

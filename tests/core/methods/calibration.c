@@ -1,6 +1,6 @@
 // tests/core/methods/calibration.c -- core/methods/calibration.c, core/probes/calibration_ffn.c and
-// calibration_phases.c: alpha and redundancy against the reference, fit and phases against loops;
-// merged and malformed files.
+// calibration_phases.c: alpha and redundancy against the reference; the fit against a
+// loop; the phases' curves against a loop and pruning's scores; merged and malformed files.
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
 
@@ -80,8 +80,8 @@ static void equals_the_reference(void **state)
     }
 }
 
-// Computes J, R^2 and the explained share of the FFN in a loop over the tokens, with alpha of text
-// as a control.
+// Computes J, R^2 and the explained share of the FFN in a loop over the tokens, for visual tokens
+// and for text with its own alpha. Then approximates the FFN of all tokens of layer 1.
 static void fit_equals_a_loop(void **state)
 {
     struct golden g;
@@ -252,7 +252,8 @@ static void curves_equal_loops(void **state)
     check_curves("gemma4");
 }
 
-// One file per prompt; the files are merged.
+// Files of one prompt each, merged, equal the reference for both prompts; files of different models
+// cannot be merged.
 static void files_add_up(void **state)
 {
     struct golden g;
@@ -281,7 +282,7 @@ static void files_add_up(void **state)
     golden_close(&g);
 }
 
-// Writes a file with these tensors, each of `layers` layers and three columns.
+// Writes a file with these tensors: the first [layers,3], the others [2,layers,3].
 static void write_tensors(const char *const *names, int count, int64_t layers)
 {
     struct err err = { 0 };

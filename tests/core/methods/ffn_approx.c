@@ -1,5 +1,6 @@
 // tests/core/methods/ffn_approx.c -- core/methods/ffn_approx.c against the reference's hidden
-// states and logits; valid and invalid calibration files; text rows do not change.
+// states and logits; text rows do not change; alpha 1 equals skipping; replaced and invalid
+// calibration files.
 #include "tests/core/methods/fresh.h"
 #include "tests/core/model/families/golden.h"
 
@@ -147,8 +148,8 @@ static void text_rows_keep_their_ffn(void **state)
     golden_close(&g);
 }
 
-// A calibration that is replaced under the same name changes the next answer, and its cached rows
-// are computed again.
+// After a calibration file was replaced, the next answer and the cache equal those of a new
+// conversation.
 static void a_replaced_calibration_is_used(void **state)
 {
     struct golden g;

@@ -1,6 +1,6 @@
 // tests/core/methods/hide.c -- core/methods/hide.c: a hidden token changes the answer as /ablate
-// tokens says, even with pruning; positions that do not exist have no effect.
-// tests/core/methods/toggles.c switches it during a conversation.
+// tokens says, even with pruning; positions that do not exist have no effect; hide.layers;
+// recurrent states. tests/core/methods/toggles.c switches the method during a conversation.
 #include "core/probes/kit.h"
 #include "tests/core/methods/fresh.h"
 #include "tests/core/probes/probe.h"
@@ -86,7 +86,7 @@ static void pruning_acts_too(void **state)
     }
 }
 
-// Scores without a query choose among the visible tokens too: with half of the tokens hidden,
+// Scores without a query choose only among visible tokens: with half of the tokens hidden,
 // pruning to half of them keeps exactly the visible ones.
 static void pruning_chooses_visible_tokens(void **state)
 {

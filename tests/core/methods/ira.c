@@ -1,6 +1,6 @@
-// tests/core/methods/ira.c -- core/methods/ira.c against the reference: values and logits of an
-// answer, noise, gate, divergence, loss and gradients of a training sample; a fresh head; bad
-// settings.
+// tests/core/methods/ira.c -- core/methods/ira.c against the reference: values, divergence and
+// logits of an answer; divergence, gate, loss and gradients of a training sample with the
+// reference's noise. A fresh head, the seed of the noise, two samples in one pass, bad settings.
 #include <unistd.h>
 
 #include "core/eval/loss.h"
@@ -25,7 +25,7 @@ struct fixture {
     int first;       // first layer with the reference's parameters
     int layers;      // number of consecutive layers with them
     bool fresh;      // initial parameters of a training run
-    const char *run; // golden tensors the listener compares with: "ira.train"
+    const char *run; // golden tensors the listener compares with: "ira.train"; NULL: none
     int received;
     struct graph_kl kl; // sums over all layers received
 };
@@ -63,7 +63,7 @@ static void close_model(struct fixture *f)
     reference_close(&f->r);
 }
 
-// The parameters of an adapter.
+// Returns a copy of the reference's parameter, or zeros if `fresh`; NULL: no such parameter.
 static const struct tensor *find(void *self, const char *name)
 {
     struct fixture *f = self;
@@ -109,7 +109,7 @@ static void compare_heads(const struct fixture *f, const char *name, const struc
     free(transposed);
 }
 
-// Listens to the method: gives the reference's noise and compares the result.
+// Listens to the method: in training, gives the reference's noise; compares divergence and gate.
 static bool listen_wants(void *self, const struct site *site, int layer)
 {
     const struct fixture *f = self;

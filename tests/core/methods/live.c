@@ -1,6 +1,6 @@
 // tests/core/methods/live.c -- core/engine/engine.c, core/talk/answer.c: settings posted in the
-// middle of an answer. The answer continues as a new process would from the same tokens under the
-// new settings.
+// middle of an answer. The answer continues as in a new engine with the same tokens and the new
+// settings. Also which cached rows a change of settings keeps, and a stopped prefill.
 #include <pthread.h>
 #include <sys/stat.h>
 
@@ -289,7 +289,7 @@ static void conflicting_changes_do_not_end_an_answer(void **state)
     golden_close(&g);
 }
 
-// Changes posted too late for an answer apply before the next line.
+// Changes posted while no answer runs wait for engine_apply_posted.
 static void late_changes_apply_before_the_next_line(void **state)
 {
     struct golden g;
@@ -301,7 +301,8 @@ static void late_changes_apply_before_the_next_line(void **state)
     golden_close(&g);
 }
 
-// If more or fewer tokens are kept, no row of the layers up to K is computed again.
+// Another share or score of pruning keeps all cached tokens; norm alignment keeps those before the
+// picture, another arithmetic none.
 static void layers_before_pruning_stay_cached(void **state)
 {
     struct golden g;
@@ -326,7 +327,7 @@ static void layers_before_pruning_stay_cached(void **state)
     golden_close(&g);
 }
 
-// Settings of a disabled method do not invalidate the cache.
+// Settings of a disabled method do not invalidate the cache; enabling or disabling one does.
 static void settings_of_disabled_methods_keep_the_cache(void **state)
 {
     struct golden g;

@@ -1,5 +1,6 @@
 // tests/core/methods/norm_align.c -- core/methods/norm_align.c against the reference's aligned
-// tokens and the model's output; switched on and off in a conversation.
+// tokens, last hidden states and logits; the controls against their formulas; switched on and off;
+// text-only models.
 #include "tests/core/model/families/golden.h"
 
 static const char *const models[] = { GOLDEN_TRAINED };
@@ -52,7 +53,7 @@ static void tokens_get_the_norm_of_text(void **state)
     golden_close(&g);
 }
 
-// Each control equals its formula over the unaligned tokens; another target sets the norm.
+// Each control equals its formula over the unaligned tokens; norm.target sets the norm.
 static void controls_equal_their_formulas(void **state)
 {
     static const char *const forms[] = { "layernorm", "rms", "scale" };

@@ -1,11 +1,12 @@
 // tests/core/methods/prune.c -- core/methods/prune.c against the reference's scores, kept tokens,
-// hidden states, logits and answers; conversations in which pruning changes equal fresh ones.
+// hidden states, logits and answers; choices by sinks, lists and diversity against plain loops;
+// conversations in which pruning changes equal fresh ones; bad settings.
 #include "core/base/random.h"
 #include "core/methods/prune_score.h"
 #include "tests/core/methods/fresh.h"
 
 static const char *const models[] = { GOLDEN_SEEING };
-static const char *const scored[] = { GOLDEN_TRAINED }; // also models with goldens of scores only
+static const char *const scored[] = { GOLDEN_TRAINED }; // models with goldens of `kinds`
 // Models with goldens of stages and of the dynamic mode.
 static const char *const staged[] = { GOLDEN_SEEING, "gemma3" };
 static const char *const kinds[] = { "contribution", "attention", "norope", "uniform" };
@@ -89,7 +90,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Otsu's threshold of log c, found by trying every threshold.
+// Returns the exponential of Otsu's threshold of log c, found by trying every threshold.
 static double split_of(const double *c, int n)
 {
     double best = 0, split = NAN, *x = xcalloc((size_t)n + 1, sizeof *x);
@@ -126,8 +127,9 @@ static void expect_kept(struct golden *g, const bool *want, int64_t count)
     safetensors_close(f);
 }
 
-// Chooses tokens by phi and the kinds of sinks by their definitions, from h entering the layer and
-// the contributions.
+// Computes phi from the layer's input, and the tokens that each kind of sink keeps from phi and the
+// contributions. Then keeps the lowest contributions, listed tokens, and none; refuses an
+// impossible list.
 static void kinds_of_sinks_are_chosen(void **state)
 {
     static const char *const names[] = { "sinks", "dumps", "anchors" };
@@ -208,7 +210,7 @@ static void kinds_of_sinks_are_chosen(void **state)
         set(&g, "prune.score", "list");
         for (int i = 0; i < count; i++) want[i] = (i < 3 || i == 7) != worst;
         expect_kept(&g, want, count);
-        set(&g, "prune.mode", "dynamic"); // the prompt's last row sees the same tokens
+        set(&g, "prune.mode", "dynamic"); // the prompt's last row sees as many tokens
         struct safetensors *d = answer(&g, chat_named(&g, "single"), 2, "kept");
         assert_int_equal(safetensors_find(d, "kept")->shape[0], worst ? count - 4 : 4);
         safetensors_close(d);
@@ -316,7 +318,8 @@ static void turn(struct golden *g, const char *key, const char *value)
     set(g, key, strcmp(value, "last") ? value : last);
 }
 
-// Asks questions, sometimes with a picture, changes settings, undoes, asks again.
+// Asks questions, sometimes with a picture, changes settings, undoes, asks again, starts anew;
+// after each step compares with a new engine.
 static void walk(struct golden *g, uint64_t seed, int steps)
 {
     struct err err = { 0 };
@@ -384,7 +387,7 @@ static void changes_of_stages_equal_fresh_runs(void **state)
     }
 }
 
-// Keeping all tokens changes no bit, in the first turn and in later ones.
+// Keeping all tokens changes no bit of the keys and values, in the first turn and in the second.
 static void keeping_all_is_off_to_the_bit(void **state)
 {
     const char *const folders[] = { models[0], "gemma4" };
@@ -506,7 +509,7 @@ static double smallest(const float *x, int i, const bool *set)
 }
 
 // Each choice of k rows contains the choice of k - 1, and the added row is the furthest from that
-// choice.
+// choice (the first: from all other rows).
 static void diverse_choices_are_the_furthest(void **state)
 {
     float x[ROWS * WIDTH];
@@ -531,8 +534,8 @@ static void diverse_choices_are_the_furthest(void **state)
     for (int i = 0; i < ROWS; i++) assert_false(now[i]);
 }
 
-// Diversity is switched on, changed and switched off in a conversation, with one stage and with
-// several.
+// Diversity is switched on, changed and switched off in a conversation, then switched on with
+// several stages.
 static void diversity_equals_fresh_runs(void **state)
 {
     static const struct {

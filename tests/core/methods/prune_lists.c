@@ -1,5 +1,5 @@
-// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: a note written and read back is
-// unchanged; truncated notes and impossible counts are refused.
+// tests/core/methods/prune_lists.c -- core/methods/prune_parts.h: lists of keys written to a note
+// and read back are unchanged; truncated notes and impossible counts are refused.
 #include "core/methods/prune_parts.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // tests/core/methods/prune_rows.c -- pruning without a query (core/methods/prune.c): the encoder's
 // attention (core/model/vision_focus.c) against loops in float64, IRA's divergence against its
-// formula, pruning before the first layer; all of these switched in conversations.
+// formula, pruning before the first layer; scores and layers switched in conversations.
 #include <sys/stat.h>
 
 #include "core/methods/ira.h"
@@ -54,7 +54,7 @@ static void normed(const struct vision *v, const struct vision_layer *w, const f
     }
 }
 
-// y = rows `from`.. of a matrix times x.
+// y[D] = rows from..from+D-1 of the matrix times x, plus the bias.
 static void times(const struct linear *l, int64_t from, int64_t D, const double *x, double *y)
 {
     for (int64_t i = 0; i < D; i++) {
@@ -77,7 +77,7 @@ static void turn(const struct vision_config *c, const float *cos, const float *s
         }
 }
 
-// Adds the mean over heads of the probabilities of row `i` over rows first..last-1.
+// Adds to `sum` the mean over heads of row i's probabilities over rows first..last-1.
 static void add_row(const struct vision_config *c, const double *q, const double *k, int64_t i,
                     int64_t first, int64_t last, double *sum)
 {
@@ -96,7 +96,7 @@ static void add_row(const struct vision_config *c, const double *q, const double
 }
 
 // Returns the attention that each row of x [rows, Dv] receives in the last block in use, whose
-// input is x.
+// input is x: from the class token, or else the mean over the rows of its tile.
 static double *received(const struct vision *v, const struct vision_picture *p, const float *x)
 {
     const struct vision_config *c = &v->config;
@@ -225,7 +225,7 @@ static bool wants_focus(void *self, const struct site *site, int layer)
     return site == SITE_FOCUS;
 }
 
-// Reading the encoder's attention changes no bit of the visual tokens, even with bf16 products.
+// Reading the encoder's attention changes no bit of the visual tokens, here with bf16 products.
 static void focus_changes_no_token(void **state)
 {
     static const char *const models[] = { GOLDEN_SEEING, "llava-next", "smolvlm" };
@@ -261,7 +261,8 @@ static void focus_changes_no_token(void **state)
 
 // --- kept tokens ---------------------------------------------------------------------------------
 
-// Checks that `kept` are the k best of these scores, and that layer `layer` has only their rows.
+// Checks that `kept` are the k best of these scores, and that layer `layer` has no rows of other
+// visual tokens.
 static void check_kept(const struct safetensors *f, const float *score, int64_t visual,
                        double share, int layer)
 {
@@ -303,7 +304,7 @@ static void cls_keeps_the_most_attended(void **state)
 }
 
 // The mean over heads of SITE_KL's divergence, computed from the parameters and values: KL of N(v +
-// delta, s I) from N(v, sigma_p^2) is 1/2 sum of ((s + delta^2) / p - 1 + log(p / s)).
+// delta, s I) from N(v, diag(p)) is 1/2 sum of ((s + delta^2) / p - 1 + log(p / s)).
 static float *divergences(const struct golden *g, const struct safetensors *f, int layer,
                           const char *folder, int64_t *visual)
 {

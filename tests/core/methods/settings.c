@@ -14,7 +14,7 @@ static void hear_notice(void *self, const struct event *e)
     if (e->kind == EVENT_NOTICE) snprintf(h->text + n, sizeof h->text - n, "%s\n", e->text);
 }
 
-// The settings set before (NULL: none), the refused setting, and words of its message.
+// A setting set before (NULL: none), the refused setting, and words of its message.
 static const struct {
     const char *before, *key, *value, *says[3];
 } impossible[] = {
@@ -81,7 +81,7 @@ static char *snapshot(const struct golden *g)
     return buf_take(&b);
 }
 
-// The setting is refused alone and with other, possible settings: nothing is set.
+// The setting is refused alone and together with a possible one: nothing is set.
 static void the_impossible_is_refused(void **state)
 {
     struct golden g;
@@ -147,7 +147,7 @@ static void settings_without_effect_are_reported(void **state)
     }
 }
 
-// Settings of a vision model are reported when a text-only model is loaded.
+// When a text-only model is loaded, settings that have no effect on it are reported.
 static void settings_without_effect_on_text_models_are_reported(void **state)
 {
     struct golden g;

@@ -1,6 +1,6 @@
 // tests/core/methods/steer.c -- core/methods/steer.c, steer_file.c, core/probes/directions.c: the
 // vector is added to the output of its layer, bit for bit, in the chosen rows alone; files of both
-// formats; refusals; vectors against values computed by hand.
+// formats; refusals; vectors against values computed by hand and against a dump; the cost.
 #include "core/methods/steer.h"
 
 #include <sys/stat.h>
@@ -111,8 +111,8 @@ static bool ids_equal(const struct ids *a, const struct ids *b)
     return a->count == b->count && !memcmp(a->data, b->data, a->count * sizeof *a->data);
 }
 
-// Vectors in the middle of a conversation: the answer equals that of a new process; without them,
-// and with a strength of 0, it is the plain answer again.
+// Vectors in the middle of a conversation: the answer equals that of a new engine; a strength of 0
+// removes them, and the answer is the plain one again.
 static void a_toggle_equals_a_fresh_run(void **state)
 {
     static const char *const both[] = { "llava-1.5", "llama-3.2" };
@@ -179,8 +179,8 @@ static void write_two(int64_t first, int64_t second)
     free(x);
 }
 
-// A file that is replaced under the same name changes the next answer, and its cached rows are
-// computed again.
+// After a file of vectors was replaced, the next answer and the cache equal those of a new
+// conversation.
 static void a_replaced_file_is_used(void **state)
 {
     struct golden g;
@@ -199,7 +199,7 @@ static void a_replaced_file_is_used(void **state)
     unlink(path);
 }
 
-// Both formats hold the same vectors; two files add up.
+// Both formats hold the same vectors; steer_read adds to the sum.
 static void files_are_read_and_written(void **state)
 {
     struct err err = { 0 };
@@ -331,7 +331,7 @@ static void vectors_are_computed(void **state)
     const float two[] = { 1, 3, 1, -3 }, origin[4] = { 0 };
     must(direction_compute(DIRECTION_PCA, two, 2, origin, 2, 2, v, &err), &err);
     assert_true(fabs((double)v[0]) < 1e-6 && fabs(fabs((double)v[1]) - 3) < 1e-6);
-    // More pairs than numbers: (3, 0), (-1, 0) and (2, 1) have products [[14, 2], [2, 1]].
+    // More pairs than dimensions: (3, 0), (-1, 0) and (2, 1) have products [[14, 2], [2, 1]].
     const float many[] = { 3, 0, -1, 0, 2, 1 }, zeros[6] = { 0 };
     const double largest = (15 + sqrt(185)) / 2, up = (largest - 14) / 2;
     must(direction_compute(DIRECTION_PCA, many, 3, zeros, 3, 2, v, &err), &err);

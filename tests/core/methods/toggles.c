@@ -1,5 +1,5 @@
 // tests/core/methods/toggles.c -- methods switched on and off in the middle of a conversation: each
-// answer equals that of a new process with the same settings and the same ids so far. Continues
+// answer equals that of a new engine with the same settings and the same ids so far. Continues
 // until each method has been on. TEST_SEED=N draws different switches.
 #include <sys/stat.h>
 
@@ -9,7 +9,7 @@
 
 static char folder[256], calibration[300], vectors[300], steered[2][320];
 
-// One entry per setting; impossible changes are refused and change nothing.
+// Settings and values to draw from; impossible changes are refused and change nothing.
 static const struct {
     const char *key, *values[5];
 } switches[] = {
@@ -59,7 +59,7 @@ static bool all_seen(const int seen[METHODS_MAX])
     return true;
 }
 
-// Changes a setting at random; returns whether anything changed.
+// Sets one setting, drawn at random; returns whether the value was accepted.
 static bool toggle(struct golden *g)
 {
     struct err err;
@@ -69,7 +69,7 @@ static bool toggle(struct golden *g)
     return engine_set(g->engine, switches[i].key, switches[i].values[draw(values)], &err) == 0;
 }
 
-// The same settings and messages in an engine that has computed nothing.
+// Gives a new engine g's settings, pictures and first `messages` messages.
 static void copy_engine(struct golden *fresh, const struct golden *g, size_t messages)
 {
     struct err err = { 0 };

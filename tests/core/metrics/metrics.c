@@ -1,5 +1,6 @@
-// tests/core/metrics/metrics.c -- core/metrics/*.c: the text that each rule extracts from an
-// answer, and the totals.
+// tests/core/metrics/metrics.c -- core/metrics/: words; the scores of vlmsh's own rules, and the
+// texts that they extract from answers; thoughts removed from answers; captions (CIDEr-D, CHAIR);
+// intervals and summaries. The suites' rules: suites.c.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +56,7 @@ static void test_words(void **state)
                 "b c"); // not UTF-8
     check_words(words_normal, "There are two of the Dogs!", "there are 2 of dogs");
     check_words(words_normal, "Ten, zero, eleven", "10 0 eleven");
-    check_words(words_normal, "A", "a"); // "a" as a letter stays
+    check_words(words_normal, "A", "a"); // articles alone stay
     check_words(words_normal, "the a", "the a");
 }
 
@@ -187,7 +188,7 @@ static void test_letter(void **state)
     check_letter("I'd say A-frames, E and B", "B");
     check_letter("It is a dog.", "B");
     check_letter("It is a cat or a dog", "-"); // mentions two choices
-    check_letter("It is a red bird", "-");     // contains "a bird", too
+    check_letter("It is a red bird", "-");     // without articles, contains "bird", too
     check_letter("BAD", "-");
     check_letter("\xC3\x84"
                  "B",
@@ -303,7 +304,7 @@ static void test_right(void **state)
     assert_int_equal(right_of(NULL, -1), -1);
 }
 
-// The texts that vlmsh's own rules and those of a suite extract from an answer.
+// Expects suite_answer to leave the text `said` of an answer, and to return `expected` in *thought.
 static void check_thinking(enum suite suite, enum thinking thinking, const char *answer,
                            const char *said, enum thought expected)
 {
@@ -363,7 +364,7 @@ static void test_thinking(void **state)
     buf_release(&b);
 }
 
-// Choices that a table leaves empty never match, whatever the answer is.
+// Choices that a table leaves empty match no answer.
 static void test_absent_choice(void **state)
 {
     static const char *const choices[] = { "", "a red circle", "", "a blue ring" };
@@ -400,7 +401,7 @@ static void test_none(void **state)
                              .reference_count = 1,
                              .right = 1 };
     assert_true(score("mmbench-lmms-eval", &c, NULL) == 1);
-    c.answer = "an elegant nan"; // three choices are absent
+    c.answer = "an elegant nan"; // matches C and D, which are both absent
     assert_true(score("mmbench-lmms-eval", &c, NULL) == 0);
 }
 
@@ -432,7 +433,7 @@ static void test_loglik(void **state)
     close_to(numbers[2].value, 0.06149194472039621, 1e-9);
 }
 
-// --- CIDEr-D: numbers of an independent computation in Python ------------------------------------
+// --- captions ------------------------------------------------------------------------------------
 
 static void test_chair(void **state)
 {
@@ -551,6 +552,7 @@ static void test_lower(void **state)
     }
 }
 
+// CIDEr-D against numbers of an independent computation in Python.
 static void test_cider(void **state)
 {
     static const char *const references[3][3] = {

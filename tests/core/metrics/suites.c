@@ -1,11 +1,11 @@
 // tests/core/metrics/suites.c -- the rules of the suites and their pre- and postprocessing against
-// the suites' own functions: random answers, scored once by lmms-eval, VLMEvalKit, LLaVA, the
-// official VQA evaluation and pycocoevalcap. pipelines.jsonl.gz has thinking, missing choices and
-// answers that a table loses.
+// the suites' own functions: answers (most of them random), scored once by lmms-eval, VLMEvalKit,
+// LLaVA, the sets' official evaluations and pycocoevalcap. pipelines.jsonl.gz has thinking, missing
+// choices and answers that a table loses.
 //
 // tests/core/metrics/suites/NAME.jsonl.gz holds one case per line: "a" the answer, "r" references,
 // "c" choices, "n" the number of the right choice, "k" kind, "t" --thinking, "su" the suite if not
-// the metric's own, "s" the scores by metric.
+// the metric's own, "s" the scores by metric. Other keys are not read.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

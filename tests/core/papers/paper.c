@@ -1,5 +1,5 @@
 // tests/core/papers/paper.c -- core/papers/paper.c and the papers' tables: every table is complete,
-// and the verdict follows its rule.
+// verdicts follow their rule; layouts, variants of a table, and readings of a paper.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

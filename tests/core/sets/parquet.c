@@ -1,6 +1,7 @@
-// tests/core/sets/parquet.c -- core/files/parquet*.c and core/sets/format_parquet.c: each file of
-// tests/core/sets/parquet/ (written with pyarrow by tests/core/sets/parquet.py) gives the rows and
-// pictures that pyarrow reads; the questions that the suites make of them; damaged files.
+// tests/core/sets/parquet.c -- core/files/parquet*.c and core/sets/format_parquet.c: files of
+// tests/core/sets/parquet/ (written with pyarrow by tests/core/sets/parquet.py) give the rows and
+// pictures that pyarrow reads; the questions that the suites make of them; unsupported and damaged
+// files; limits on time and memory; cancellation.
 //
 // With a folder as argument, compares the files in that folder (parquet.py FOLDER variety).
 #include <dirent.h>
@@ -130,7 +131,8 @@ static void check_one(const char *set, const char *suite, const char *file, int6
     dataset_close(&d);
 }
 
-// Expects the pictures in the columns with these numbers: "0" is the row's first picture.
+// Expects the row's question to show the row's pictures with these numbers, in order; empty
+// columns do not count, so "1" is the picture of column image_3.
 static void check_shown(const char *suite, int64_t row, const char *shown)
 {
     struct dataset d;
@@ -144,7 +146,7 @@ static void check_shown(const char *suite, int64_t row, const char *shown)
         if (m->content[i].picture >= 0) buf_printf(&b, "%d", m->content[i].picture);
     assert_string_equal(b.data, shown);
     char *text = message_text(m);
-    // The mark of a picture whose column is empty stays.
+    // In row 0, the mark of the picture whose column is empty stays text.
     assert_true(row || strstr(text, "but <image 2>?"));
     free(text);
     buf_release(&b);
@@ -472,7 +474,8 @@ static void test_together(void **state)
     parquet_close(&p);
 }
 
-// A dictionary may repeat a long text in every item of a list.
+// A row without its pictures may take 64 MB: a dictionary could repeat a long text in every item of
+// a list.
 static void test_large_row(void **state)
 {
     struct err err;
@@ -533,7 +536,7 @@ static void test_cancelled(void **state)
     free(all);
 }
 
-// Changes every byte of a file in turn: the file is read or refused, without other effects.
+// Changes every byte of a file in turn: the file is read or refused, and nothing crashes.
 static void test_damaged(void **state)
 {
     struct err err;

@@ -1,5 +1,7 @@
-// tests/core/sets/sets.c -- core/sets/: files of each format (written by tests/core/sets/make.py),
-// the questions that the suites make of them, submissions, and the stored index of a large table.
+// tests/core/sets/sets.c -- core/sets/: files of several formats (most written by
+// tests/core/sets/make.py), the questions that the suites make of them, malformed files, Python's
+// lists, the stored index of a large table, submissions, and the table of sets. Parquet files:
+// parquet.c.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -266,8 +268,7 @@ static void test_none(void **state)
     }
 }
 
-// lmms-eval keeps marks as words and shows each marked picture once; VLMEvalKit puts pictures in
-// place of their marks.
+// lmms-eval keeps marks as text and shows each marked picture once.
 static void test_mmmu(void **state)
 {
     check_one("mmmu", NULL, "MMMU_DEV_VAL.tsv", 2, 0,
@@ -278,7 +279,8 @@ static void test_mmmu(void **state)
               (struct expected){ "1", "Math", "<image 1> How much?\n" SHORT, "3.5", "", -1, 1 });
 }
 
-// pictures: their expected numbers, in order. The text is what remains without marks.
+// Expects the message to show the pictures with these numbers (from 1), in order, and to have this
+// text.
 static void check_marks(enum set_marks marks, const char *question, const char *pictures,
                         const char *text)
 {
@@ -380,7 +382,7 @@ static void test_same_names(void **state)
 
 // --- refusals ------------------------------------------------------------------------------------
 
-// Opening the set or reading its first sample gives the error.
+// Opening the set, reading its first sample or reading that sample's picture gives the error.
 static void check_refused(const char *set, const char *name, const char *text, const char *why)
 {
     struct dataset d;
@@ -406,7 +408,7 @@ static void check_refused(const char *set, const char *name, const char *text, c
     free(path);
 }
 
-// Answers in a file beside the questions are not used if \u0000 would cut them.
+// Answers in a file beside the questions are not used if \u0000 would cut one of them.
 static void test_answers_cut(void **state)
 {
     struct dataset d;

@@ -1,5 +1,5 @@
-// tests/core/sets/total.c -- core/sets/total.c: totals of whole sets, by hand and by a second
-// implementation, and their bootstrap samples.
+// tests/core/sets/total.c -- core/sets/total.c: totals of small sets against numbers computed
+// by hand, MME's against a second implementation; bootstrap samples.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,13 +49,14 @@ static void test_totals(void **state)
                      0); // there is only one split
     set_total_interval(&set_total_splits, rotated, 4, NULL, &low, &high);
     assert_true(isnan(low) && isnan(high));
-    // A quarter of the samples draw only the caption that mentions no object: CHAIRi is undefined.
+    // A quarter of the bootstrap samples have only the caption that mentions no object: CHAIRi is
+    // undefined.
     static const struct set_score captions[] = { { "", "", 0, 0, 0 }, { "", "", 1, 4 << 12, 0 } };
     set_total_interval(&set_total_chair, captions, 2, NULL, &low, &high);
     assert_true(isnan(low) && isnan(high));
 }
 
-// Bootstrap samples keep the parts of a total: here the number of each is the same in all of them.
+// Bootstrap samples keep the parts of a total: here each number is the same in all samples.
 static void test_draws_keep_parts(void **state)
 {
     struct set_score splits[40], figures[6];
@@ -66,7 +67,7 @@ static void test_draws_keep_parts(void **state)
     };
     for (int i = 0; i < 40; i++) // the first drawn question may be of either split
         splits[i] = (struct set_score){ "x", i % 2 ? "validation" : "dev", i % 2, -1, 0 };
-    for (int i = 0; i < 6; i++) // of two questions about a figure, one is answered
+    for (int i = 0; i < 6; i++) // of two questions about a figure, one is answered right
         figures[i] = (struct set_score){ "VS", groups[i / 2][i % 2], i % 2, -1, 0 };
     const struct {
         const struct set_total *total;
@@ -137,8 +138,8 @@ static void test_mme_against_second_implementation(void **state)
     for (uint64_t seed = 0; seed < 50; seed++) {
         const int n = (int)(random_bits(seed, RANDOM_SAMPLE, 1) % MME_ROWS) + 1;
         double want[2] = { 0 };
-        // Two rows per picture, but the last picture may have one; several categories have the same
-        // names.
+        // Two rows per picture, but the last picture may have one; several categories have pictures
+        // of the same name.
         for (int i = 0; i < n; i++) {
             const int name = i / 2 % 20, again = i / 2 / 20;
             const uint64_t bits = random_bits(seed, RANDOM_SAMPLE, (uint64_t)name + 2);
@@ -176,7 +177,7 @@ static void test_f1(void **state)
     // random: 1 hit, 1 false, 1 missed: 1/2; popular: 1 hit, 1 missed: 2/3.
     assert_true(fabs(n[0].value - (0.5 + 2.0 / 3) / 2) < 1e-9);
     set_total_f1_all.count(&set_total_f1_all, s, 5, m, n);
-    // 2 hits, 1 false, 2 missed.
+    // 2 hits, 1 false, 2 missed: the miss of two splits counts twice.
     assert_true(fabs(n[0].value - 4.0 / 7) < 1e-9);
 }
 

@@ -1,5 +1,5 @@
-// tests/core/talk/boxes.c -- core/talk/conversation_boxes.c: answers about a wide picture, as each
-// family writes them, become boxes in pixels of the picture.
+// tests/core/talk/boxes.c -- core/talk/conversation_boxes.c: answers about a wide picture, as
+// several families write them, become boxes in pixels of the picture.
 #include "core/picture/boxes.h"
 #include "core/talk/answer.h"
 #include "tests/core/model/families/golden.h"
@@ -18,7 +18,8 @@ static void hear_boxes(void *self, const struct event *e)
     if (heard.count) heard.first = e->answer->boxes->list[0];
 }
 
-// Makes the model say a text about a picture. `style`: of image.boxes.
+// Makes the model say a text about a picture, and expects one box, `want`. style, limit: values of
+// image.boxes and image.max_tokens.
 static void check_read(const char *model, const char *style, const char *limit, const char *said,
                        const double want[4])
 {
@@ -91,7 +92,7 @@ static void models_of_other_styles_are_read(void **state)
         // Resized to 50 x 35.
         check_read("llava-1.5", "qwen2.5-vl", limit, said,
                    (const double[]){ 48.44, 24.2, 48.44, 24.2 });
-        // Parts have sizes of their own: pixels of the picture.
+        // Its parts have sizes of their own, so the box is read in pixels of the picture.
         check_read("minicpm-v-4.6", "qwen2.5-vl", limit, said, (const double[]){ 14, 7, 14, 7 });
     }
 }

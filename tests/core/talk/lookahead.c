@@ -1,6 +1,5 @@
 // tests/core/talk/lookahead.c -- core/talk/lookahead.c: when it drafts, and which tokens; and
-// core/talk/answer.c with drafts: the answer equals that without drafts token for token and bit for
-// bit.
+// core/talk/answer.c with drafts: tokens and cache equal those without drafts, bit for bit.
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
@@ -187,7 +186,7 @@ static void listen(void *self, const struct event *e)
     t->accepted += e->answer->accepted;
 }
 
-// Lists the layers for which the golden has parameters.
+// Lists the layers for which the golden has parameters of IRA.
 static void list_ira_layers(const struct golden *g)
 {
     struct buf list = { 0 };
@@ -201,7 +200,7 @@ static void list_ira_layers(const struct golden *g)
     buf_release(&list);
 }
 
-// Model m gives two answers; settings change during the second.
+// Model m gives two answers, about a picture if m < 7; settings change during the second.
 static void talk(struct golden *g, int m, const struct backend *b, const char *const *way,
                  const char *lookahead, struct answers *answers)
 {
@@ -276,20 +275,20 @@ static void check_way(int m, const struct backend *b, int way, const char *looka
     ids_release(&without.ids);
 }
 
-// Checks some of the ways with each model; returns how many drafts were accepted.
+// Checks all ways or a third of them with each model; returns how many drafts were accepted.
 static int64_t check_device(const struct backend *b, bool all)
 {
     int64_t accepted = 0;
     for (int m = 0; m < MODELS; m++)
         for (int way = 0; way < WAYS; way++) {
-            if ((m >= 7 && way >= 4) || (!all && (m + way) % 3)) continue; // (text models)
+            if ((m >= 7 && way >= 4) || (!all && (m + way) % 3)) continue; // m >= 7: no picture
             check_way(m, b, way, (m + way) % 2 ? "7" : "auto", &accepted);
         }
     return accepted;
 }
 
-// On the first instruction set of this processor all ways are tested, on the others a third of
-// them; or only on the device to be tested.
+// With the newest instruction set of this CPU all ways are tested, with the others a third of them;
+// on another device, a third.
 static void answers_stay_the_same(void **state)
 {
     int tried = 0;

@@ -1,5 +1,5 @@
 // tests/core/train/checkpoints.c -- core/train/save.c: kept checkpoints can be used like results,
-// and a run resumes only with the files it started with.
+// and a run or a sweep resumes only with the files it started with; damaged checkpoints.
 #include "tests/core/train/sft.h"
 
 #include <dirent.h>
@@ -134,7 +134,7 @@ static void test_model(void **state)
     char *folder = in("out/checkpoint-2");
     struct model *m = model_load(folder, backend_cpu(), NULL, &err);
     if (!m) fail_msg("%s", err.text);
-    // The weights are the masters, rounded to the model's type.
+    // Vectors, which load as f32, are the masters, rounded to the file's type.
     struct safetensors *f = open_file("out/checkpoint-2/state.safetensors");
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
@@ -166,7 +166,7 @@ static void test_model(void **state)
     safetensors_close(a), safetensors_close(b), safetensors_close(c);
 }
 
-// A checkpoint that is not to be kept has no copy of the weights, and is marked accordingly.
+// Without train.keep, a checkpoint has only the state, and the refusal to load it says why.
 static void test_not_kept(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void test_not_kept(void **state)
     char *folder = in("out/checkpoint-2"), *part = in("out/checkpoint-3.part");
     assert_null(adapter_read(folder, m, &err));
     assert_non_null(strstr(err.text, "train.keep"));
-    // Removes what a run killed while writing has left.
+    // The next run removes what a run killed while writing has left.
     char *deep = in("out/checkpoint-3.part/config.json.part");
     assert_int_equal(mkdir(part, 0777) + mkdir(deep, 0777), 0);
     train("out", true, 0, settings, 0, NULL);
@@ -199,7 +199,7 @@ static void test_damaged(void **state)
     write_samples("data.jsonl", 0, 6);
     train("out", false, 2, settings, JOB_STOPPED, NULL);
     char *newest = in("out/checkpoint-2");
-    // One bit of the checkpoint's weights is flipped.
+    // One bit of the state is flipped.
     char *file = in("out/checkpoint-2/state.safetensors");
     const int fd = open(file, O_RDWR);
     struct stat st;

@@ -1,6 +1,6 @@
 // tests/core/train/params.c -- core/train/select.c and params.c: which weights are trained, how
-// many on published shapes (Table 2 of the paper on LayerNorm tuning), and that the model is
-// restored afterwards.
+// many on published shapes (Table 2 of the paper on LayerNorm tuning), LoRA's start and
+// continuation, table rows without gradients, and that the model is restored afterwards.
 #include "tests/core/train/sft.h"
 
 #include "core/adapter/adapter.h"
@@ -355,7 +355,7 @@ static void test_lora_of_routers(void **state)
     model_free(m);
 }
 
-// Norms of heads are trained by a user's rule.
+// A rule can train the norms of queries and keys, here of three layers with 16 elements each.
 static void test_norms_of_heads(void **state)
 {
     struct err err;

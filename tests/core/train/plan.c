@@ -1,5 +1,6 @@
 // tests/core/train/plan.c -- core/train/forecast.c, core/new/outline.c and core/graph/dry.c:
-// forecasts against the memory of real runs, and the shares of the paper on shapes without weights.
+// forecasts against the memory of real runs, and the shares of parameters that the paper on
+// LayerNorm tuning trains, on shapes without weights.
 #include "tests/core/train/sft.h"
 
 #include "core/new/new_model.h"
@@ -18,7 +19,7 @@ static void told_part(const struct trial *t, const char *part, double *took, dou
     free(key);
 }
 
-// Compares a run's parts with its forecast.
+// Compares the memory of a run's parts with its forecast.
 static void check_run(const char *model, const char *data, const char *method,
                       const char *checkpointing)
 {

@@ -1,6 +1,6 @@
-// tests/core/train/sft.c -- core/train/sft.c, optimizer.c, order.c, save.c and out.c: whole
-// training runs against PyTorch's weights after three steps, and interrupted ones against
-// uninterrupted ones.
+// tests/core/train/sft.c -- core/train/sft*.c, optimizer.c, save.c, result.c, run_folder.c and
+// core/data/order.c: whole training runs against PyTorch's weights after three steps, and
+// interrupted ones against uninterrupted ones.
 #include "tests/core/train/sft.h"
 
 #include <signal.h>
@@ -329,7 +329,7 @@ static void test_pause(void **state)
     trial_release(&t);
     same_state(straight, parts, 6);
     same_file(straight, parts, "model.safetensors");
-    // After the end, resuming changes nothing, and starting again is refused.
+    // After the end, resuming succeeds, and starting again is refused.
     assert_int_equal(trial_run(&t, GOLDEN, data, parts, true, trial_settings), 0);
     trial_release(&t);
     assert_int_equal(trial_run(&t, GOLDEN, data, parts, false, trial_settings), -1);
@@ -339,7 +339,7 @@ static void test_pause(void **state)
 }
 
 // The result loads as a model with the same names and types; more than three quarters of its
-// weights have changed.
+// tensors have changed.
 static void test_result_loads(void **state)
 {
     (void)state;
@@ -452,7 +452,7 @@ static bool same_weights(const char *a, const char *b)
     return same;
 }
 
-// The reference's warm-up would give a run of one step the rate 0.
+// A run of one step has the full rate; the reference's warm-up would give it the rate 0.
 static void test_one_step(void **state)
 {
     (void)state;
@@ -604,8 +604,8 @@ static pid_t hold_folder(const char *path, int ms)
     return child;
 }
 
-// Releasing a killed run's lock may take a moment, for which the next run waits; it does not wait
-// for a live run.
+// Releasing a killed run's lock may take a moment, for which the next run waits; if the lock stays,
+// it is refused.
 static void test_folder_in_use(void **state)
 {
     (void)state;
@@ -703,8 +703,8 @@ static void test_lost_data(void **state)
     free(data), free(out);
 }
 
-// On a full disk the run fails and gives the reason, and the last checkpoint stays; with free space
-// it ends with the same bits.
+// On a full disk (here: a limit on the size of files) the run fails and gives the reason, and the
+// last checkpoint stays; with free space it ends with the same bits.
 static void test_disk_full(void **state)
 {
     (void)state;

@@ -141,7 +141,8 @@ static inline double trial_value(const struct trial *t, const char *series, int6
     return NAN;
 }
 
-// Writes the two training samples of the golden model as a data file FOLDER/golden.json.
+// Writes the two training samples of the golden model to FOLDER/golden.json. The caller frees the
+// path.
 static inline char *trial_golden_data(const char *folder)
 {
     struct err err;
@@ -180,7 +181,7 @@ static inline char *trial_golden_data(const char *folder)
     return path;
 }
 
-// Writes six short samples without pictures and two with one.
+// Writes eight short samples, the first two with the same picture. The caller frees the path.
 static inline char *trial_data(void)
 {
     struct buf b = { 0 };
