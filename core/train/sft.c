@@ -122,8 +122,12 @@ static void report_plan(struct sft *t)
         saved = ", train.checkpointing host";
     else if (!j->backend->own_memory && settings_is(j->settings, "train.checkpointing", "off"))
         saved = ", train.checkpointing on";
+    const bool shards = ranks_count(j->ranks) > 1 &&
+                        !settings_flag(j->settings, "train.exact_sum") &&
+                        !settings_is(j->settings, "train.shard", "gradients");
     if (unused > 0 && own > unused)
-        job_log(j, "not enough memory: use a smaller train.batch%s, or train fewer weights", saved);
+        job_log(j, "not enough memory: use a smaller train.batch%s%s, or train fewer weights",
+                saved, shards ? ", train.shard gradients" : "");
 }
 
 // PEFT 0.21 with transformers 5 cannot load whole weights of experts, because their matrices are
