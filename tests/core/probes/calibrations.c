@@ -183,7 +183,7 @@ static void files_of_other_shapes_are_refused(void **state)
 {
     struct err err = { 0 };
     struct golden g;
-    for (int i = 0; i < 2; i++) { // models of other widths
+    for (int i = 0; i < 2; i++) { // models of different widths
         golden_open(&g, models[i]);
         const struct calibration_kind *kind = calibration_kind_find("sinks", &err);
         const struct calibration_source source = { "same", "data", 1, "f32", NULL },

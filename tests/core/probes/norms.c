@@ -103,7 +103,8 @@ static void theory_equals_the_reference(void **state)
 }
 
 // The mergers of Qwen2.5-VL and Qwen3-VL begin with a norm of the encoder's output (RMSNorm or
-// LayerNorm, eps 1e-6); CLIP and InternViT have no norm for their patches.
+// LayerNorm, eps 1e-6); CLIP and InternViT have no norm for their patches. Golden tensors have the
+// final norms of other encoders.
 static void check_final_norm(const struct golden *g, const struct results *r)
 {
     const char *row = "encoder, after its final norm";

@@ -184,7 +184,8 @@ static double angle(const float *a, const float *b, const float *c)
 }
 
 // True if rows i to i + 2 of the sequence belong to one trajectory: that of a picture, or, if
-// `split`, a part of it without newlines or text.
+// `split`, the part of it within a tile, or within a row of a tile if newlines or text end its
+// rows.
 static bool on_line(int64_t i, bool split)
 {
     const int64_t a = i - 2, b = i - (2 + FIRST + 3);
