@@ -86,7 +86,8 @@ static void by_map(const struct results *r, const char *map, double sign, const 
     end(&w);
 }
 
-// Compares the numbers of the visual tokens in a table of positions.
+// Compares the numbers of the visual tokens in a table of positions; adds `allowed` to the
+// tolerance.
 static void by_token(const struct results *r, const char *table, const char *column, double allowed,
                      const char *name)
 {
