@@ -295,8 +295,8 @@ static void written_adapters_are_read_back(void **state)
     model_free(m);
 }
 
-// PEFT loads a router only with its bias, which is not a weight of the model. The bias is written
-// as in the model's file, whatever the dtype of other tensors. A different bias is refused.
+// PEFT loads a router only with its bias, which vlmsh does not train. The bias is written as in the
+// model's file, whatever the dtype of other tensors. A different bias is refused.
 static void a_router_keeps_its_bias(void **state)
 {
     static const char name[] = "model.layers.1.mlp.gate.e_score_correction_bias";
@@ -341,7 +341,7 @@ static void a_router_keeps_its_bias(void **state)
     model_free(m);
 }
 
-// With bias "all" PEFT stores the biases of a fully saved module three times: under the
+// With bias "all", PEFT stores the biases of a fully saved module three times: under the
 // module's name, inside its copy, and those of the base model.
 static void biases_of_a_whole_module_are_read_once(void **state)
 {

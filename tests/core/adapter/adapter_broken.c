@@ -165,7 +165,7 @@ static void write_stack(const char *folder, const int64_t *a, const int64_t *b, 
     free(path);
 }
 
-// 8 experts of width 24, hidden size 48.
+// The model has 8 experts of width 24; its hidden size is 48.
 static void broken_stacks_are_refused(void **state)
 {
     static const struct {
