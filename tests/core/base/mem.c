@@ -1,5 +1,5 @@
 // tests/core/base/mem.c -- core/base/mem.c, core/base/err.c, core/base/hash.c: growing text, lists,
-// messages, SHA-256.
+// checked products, messages, SHA-256.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 // tests/core/base/tally.c -- core/base/tally.c, and its users: results_mean.c (deviations over
-// samples), adapter.c (spread of weights). Numbers with large means and small deviations.
+// samples), adapter.c (spread of weights). Numbers with large means and small deviations; Student's
+// t.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
