@@ -1,4 +1,4 @@
-# tests/commands/ablate.sh -- /ablate (core/interventions/ablate.c): rankings, maps, data sets, refusals.
+# tests/commands/ablate.sh -- /ablate (core/interventions/ablate.c): rankings, maps, bar charts, data sets, refusals.
 . tests/commands/common.bash
 
 vlmsh scenes 2 "$work/world" --seed 2 --kind questions >/dev/null || fail "vlmsh scenes fails"

@@ -44,5 +44,5 @@ for file in b c d e; do
 done
 lines '/list sessions' '/help pause' '/help delete'
 check_has "sessions" 'select(.name == "sessions").rows[][0]' trip
-check_has "help of an action" 'select(.event == "text").text' "pause  writes a checkpoint"
+check_has "help of an action" 'select(.event == "text").text' "pause  saves the state"
 finish

@@ -1,5 +1,5 @@
 # tests/commands/adapter.sh -- /adapter and the settings adapter, adapter.scale: live switching,
-# tables, merging, refusals, resuming.
+# tables, merging, saving, LoRA of stacked experts, unread parts of the folder, refusals, resuming.
 . tests/commands/common.bash
 lora=$llava/adapters/lora
 norms=$llava/adapters/ln_tuning
@@ -169,8 +169,8 @@ same "names and sizes stay" "$(stat -c %s "$work/merged/model.safetensors")" "$(
 cmp -s "$work/merged/tokenizer.json" $llava/tokenizer.json || fail "tokenizer.json is not copied"
 same "nothing is left over" "$(find "$work" -maxdepth 1 -name 'merged.*')" ""
 
-# An adapter saved again holds the applied weights, is half as large in bf16, and keeps the record
-# of its training.
+# An adapter saved again holds the applied weights, rounded if saved in bf16, and keeps the record of
+# its training.
 session "saved" $llava <<E
 > /adapter load $work/foreign
 adapter = $work/foreign
@@ -263,7 +263,8 @@ for key in first:
         assert abs(x - y) <= abs(x) / 256, key
 P
 
-# A LoRA above a matrix that was trained in full: the saved adapter loads, and merging keeps the logits up to bf16 rounding.
+# A LoRA above a matrix that is then trained in full: the adapter holds both, and merging keeps the logits up to bf16
+# rounding.
 printf '[{"id": 1, "question": "Who lives here?", "answer": "A keeper with two cats."}]' >"$work/below.json"
 lines "/load $llama" '/set train.steps 2' '/set train.lr 1e-2' '/set train.params lora:q_proj:2' \
     "/train $work/below.json $work/above" /wait "/set adapter $work/above" '/set train.params *q_proj*' \
@@ -390,7 +391,7 @@ echo '{"added_tokens_decoder": [{"content": "<loc>"}]}' >"$work/listed/tokenizer
 lines "/load $llava" "/set adapter $work/listed"
 check "added tokens in a list" 'select(.event=="done").ok' $'true\ntrue'
 
-# Notices name the parts of an adapter's folder that are not used, however the adapter is loaded.
+# Notices name the parts of an adapter's folder that are not used, even if /set adapter loads it.
 cp -r "$lora" "$work/beside"
 jq '. + {modules_to_save: ["lm_head"], alpha_pattern: {"^q_proj": 9, "k_proj": 16}, use_new_trick: true, scaling: null,
     base_model_name_or_path: "org/other-7b", revision: "v2"}' "$lora/adapter_config.json" >"$work/beside/adapter_config.json"

@@ -1,5 +1,6 @@
 # tests/commands/adapter_when.sh -- adapter.when pictures: a conversation without pictures uses the base
-# model, one with pictures uses the adapter throughout; each equals a separate run.
+# model, one with pictures uses the adapter throughout; each equals a separate run, in a chat, evaluations and
+# measurements. Merging applies the adapter in any case.
 . tests/commands/common.bash
 start=("/load $llava" '/set sample.max_tokens 8' '/set sample.ignore_eos on')
 text='Name a colour of the rainbow'

@@ -42,8 +42,8 @@ same "exit status of an interrupted run" $? 130
 check "before an answer is scored" 'select(.event == "done" or .event == "table") | .ok' $'true\nfalse'
 rm "$work"/long.*
 
-# Thinking is removed for vlmsh's own rules, and for a suite's rules if the suite removes it; LLaVA's
-# rules keep it.
+# Thinking is removed for vlmsh's own rules and those of lmms-eval, which removes it; LLaVA's and VLMEvalKit's
+# rules see it.
 jq -nc '[["yesno","yes"],["pope-lmms-eval","yes"],["pope-llava","yes"],["exact","yes"],["yesno-vlmevalkit","yes"]] |
     to_entries[] | {id: "t\(.key)", question: "Is it?", metric: .value[0], answer: .value[1]}' >"$work/think.jsonl"
 jq -nc 'range(5) | {question_id: "t\(.)", text: "<think> no or yes ?</think>Yes"}' >"$work/thought.jsonl"

@@ -1,5 +1,5 @@
-# arithmetic.sh -- compute.matmul auto: bf16 if the CPU has bf16 products and the weights are bf16
-# or quantised; stored results name their arithmetic.
+# arithmetic.sh -- compute.matmul auto: bf16 if the CPU has fast bf16 products and the weights are
+# bf16 or quantised; stored results name their arithmetic.
 . tests/commands/common.bash
 seeing=tests/goldens/llava-siglip-llama3 # bf16 weights; those of $llava are f16
 auto=f32

@@ -1,5 +1,5 @@
-# tests/commands/ask.sh -- /ask --data: many questions, resuming, broken samples; the user's
-# conversation does not change.
+# tests/commands/ask.sh -- /ask --data: many questions, resuming, broken samples, other settings, jobs, exact ids;
+# the user's conversation does not change.
 . tests/commands/common.bash
 setup=("/load $llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on')
 cp $scene tests/goldens/pictures/tall.jpg "$work"
@@ -264,7 +264,7 @@ E
 cmp "$work/mine.json" "$work/data.json" || fail "a file without answers is changed"
 same "a foreign file is unchanged" "$(cat "$work/notes")" "my notes"
 
-# As a job: the same lines, with the shell's system message; truncated answers are computed again.
+# As a job: the same lines, with the shell's system message; missing answers are computed.
 jobs=("${setup[@]}" '/set job.nice 0')
 session "a job" $llava <<E
 > /set sample.max_tokens 4

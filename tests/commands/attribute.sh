@@ -46,7 +46,7 @@ error: --others: no picture in '$work/own' can replace the prompt's: the folder 
 error: --others: no picture in 'demo/report' can replace the prompt's: ...
 E
 
-# Outputs are checked before the measurement: after it, a refusal would lose it.
+# Outputs are checked before the measurement: after it, a refusal would lose its results.
 echo mine >"$work/x-attribute.rows.csv"
 cp "$work/x-attribute.rows.csv" "$work/y-maps.csv"
 lines '/load demo/model' '/image demo/pictures/scene-1.png' 'Where is the red circle?' "/attribute --csv $work/x.csv"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# commands/calibrate.c: a job computes a calibration, which is used, listed and shown; impossible
-# requests are refused before a job starts.
+# commands/calibrate.c: a job computes a calibration, which is used, listed, shown and merged; impossible
+# requests are refused. A paused job does not resume with a changed adapter or picture, or with damaged sums.
 set -u
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

@@ -1,4 +1,4 @@
-"""checkup.py BREAKAGE MODEL OUT -- copies a model folder with one breakage, for tests/commands/checkup.sh."""
+"""checkup.py BREAKAGE MODEL OUT -- copies a model folder with one breakage (odd_file: none), for tests/commands/checkup.sh."""
 import json, os, random, shutil, struct, sys
 
 

@@ -19,8 +19,7 @@ lines "/load $llava" "/set sample.max_tokens 3" "/image $scene" "What is this?" 
 check "only the new combination ran" 'select(.event=="table" and .name=="compare").name' compare
 same "a row was added" "$(wc -l <"$csv")" 6
 
-# A different model state gives separate rows, which name it; --again replaces only rows of the same
-# state.
+# A different model state gives separate rows, which name it; --again replaces the rows of all states.
 state() { # FILE: the values of a row and the state it names
     python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])):
@@ -393,7 +392,7 @@ same "marks in cells" "$(cat "$work/marks.md")" '<!-- table marks.csv -->
 | x &lt;!-- end --> | a\|b |
 <!-- end -->
 after'
-# So are markers within a line, as an older version wrote them.
+# Markers within a line, as an older version wrote them, are text, too.
 printf '<!-- table abc.csv -->\n| x | <!-- end --> |\n<!-- end -->\nafter\n' >"$work/marks.md"
 lines "/report $work/marks.md"
 same "within a line" "$(sed -n '4,$p' "$work/marks.md")" $'| 1 | 2 | 3 |\n<!-- end -->\nafter'

@@ -4,6 +4,7 @@
 #   lines LINE...        runs the lines over standard input with --json; writes the events to $work/events
 #   check NAME JQ WANT   the last events give WANT under this jq program (one result per line)
 #   answer MODEL DUMP, same_dump NAME A B    dump answers and compare the dumps
+#   check_has, same, near, glm_text: described below
 #   multiplies_bf16      true if compute.matmul bf16 uses bf16 products on this CPU
 #   sanitized            true if vlmsh is built with sanitizers
 #   finish               exits 1 if any check failed
@@ -69,7 +70,7 @@ same() {
     [ "$2" = "$3" ] || fail "$1: got '$2', not '$3'"
 }
 
-# same_dump NAME A B [TAP]: two dumps hold the same tensors, except those named by TAP that only one has.
+# same_dump NAME A B [TAP]: two dumps hold the same tensors, at least ten, leaving out those that TAP names.
 same_dump() {
     python3 - "$2" "$3" "${4:-none}" <<'P' || fail "$1"
 import fnmatch, json, struct, sys
@@ -86,7 +87,7 @@ if wrong or len(names) < 10:
 P
 }
 
-# answer MODEL DUMP [LINE...]: answers in f32 and dumps everything.
+# answer MODEL DUMP [ARGUMENT...]: answers in f32, with more arguments of vlmsh, and dumps everything.
 answer() {
     local model=$1 dump=$2
     shift 2
@@ -95,7 +96,7 @@ answer() {
         fail "$model: $(tail -1 "$work/out")"
 }
 
-# near A B SHARE [TAP]: the tensors (named by TAP) agree up to that share of their maximum.
+# near A B SHARE [TAP]: the tensors (all, or those that TAP names) differ by at most SHARE of their maximum in A.
 near() {
     python3 - "$1" "$2" "$3" "${4:-*}" <<'P'
 import array, fnmatch, json, struct, sys

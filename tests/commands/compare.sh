@@ -44,7 +44,7 @@ E
 lines "/load $llava" "${short[@]}" "/image $scene" '/set ffn.approx skip' '/set ffn.layers 1' '/compare off | @fastv Where is it?'
 check "titles name presets" 'select(.event=="columns").titles | join("; ")' 'A: off; B: @fastv'
 
-# The two sides use the adapter that the model's folder keeps for these methods.
+# Recipes that take the adapter from the model's folder: titles show only their names, and the settings stay.
 lines '/load demo/model' "${short[@]}" "/image $scene" '/compare @ira | @norm-alignment Where is it?' '/set'
 check "titles of two recipes" 'select(.event=="columns").titles | join("; ")' 'A: @ira; B: @norm-alignment'
 check "settings are as before" '[inputs, .] | map(select(.event=="setting").key) | unique | join(" ")' \
@@ -68,7 +68,8 @@ check "titles name models" '[inputs, .] | map(select(.event=="columns"))[1].titl
 same "no steps with other tokens" "$(value compare.distance steps 1)" "8 0 "
 check "the loaded model is as before" '[inputs, .] | map(select(.event=="answer").text) | .[0] == .[1]' true
 check "a missing model" '[inputs, .] | map(select(.event=="error").message) | last | test("none")' true
-# Two sides whose models have the same other tokens have a distance; their settings may be impossible with the loaded model.
+# Two models with the same tokens have a distance, even if the loaded model's tokens differ; the sides' settings may be
+# impossible with the loaded model.
 ln -s "$PWD/demo/model" "$work/twin"
 lines "/load $llava" "${short[@]}" "/image $scene" "/compare model=demo/model | model=$work/twin prune.score=uniform prune.layer=6 What is this?" \
     "/compare now | model=demo/model prune.score=uniform prune.layer=8 What is this?" '/compare now | model=demo/model @capa-prune What?'

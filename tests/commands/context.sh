@@ -1,5 +1,5 @@
 # tests/commands/context.sh -- an answer that reaches the end of the context: it stops in time for
-# the layout's closing tokens; --json and --plain report why it stopped.
+# the layout's closing tokens; --json and --plain report why it stopped. Sliding windows; lines far beyond the context.
 . tests/commands/common.bash
 
 # short MODEL TO N: the model with a context of N tokens, in the folder TO.

@@ -264,7 +264,7 @@ data        6 special tokens in the texts of 1 sample stay text (data.special_to
 E
 same "two different losses" "$(jq -r 'select(.event == "table" and .name == "evaluation").rows[] | select(.[0] == "score")[1]' "$work/events" | sort -u | grep -c .)" 2
 
-# A message lists twenty names; all of them are in the file.
+# The table lists twenty samples of a problem; the file has all thirty.
 for i in $(seq 30); do echo "{\"id\": \"n\\\"$i,\", \"image\": \"gone$i.png\", \"question\": \"q\", \"answer\": \"r\"}"; done >"$work/many.jsonl"
 session "twenty" $llava <<E
 > /data check $work/many.jsonl --out $work/all.csv

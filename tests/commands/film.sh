@@ -1,5 +1,5 @@
-# tests/commands/film.sh -- --film: an animated GIF with one frame per token. The test parses the
-# header fields and compares the frames with figures of single tokens, which show the same maps.
+# tests/commands/film.sh -- --film: an animated GIF with one frame per token. The test decodes the
+# frames and compares one with the figure of its token, which shows the same map.
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,5 +1,5 @@
 # tests/commands/forward.sh -- /forward, /raw, /dump: the forward pass alone; ids are taken as
-# given.
+# given; dumps change no answer; damaged weights give an error.
 . tests/commands/common.bash
 
 lines "/load $llama" '/set sample.max_tokens 3' '/set sample.ignore_eos on' \

@@ -81,8 +81,8 @@ for type in f32 f16 bf16; do
     same_dump "$type" "$work/a.safetensors" "$work/b.safetensors"
 done
 
-# Encoders: LLaVA's with CLIP and SigLIP (whose last block is cut off) and with the two FFN layers exchanged,
-# Qwen2.5-VL's (a convolution over two pictures, stored in two parts; q, k and v separate), InternVL's.
+# Encoders, among them LLaVA's with CLIP and SigLIP (whose last block is cut off) and with the two FFN layers exchanged,
+# and Qwen2.5-VL's (a convolution over two pictures, stored in two parts; q, k and v separate).
 see() { # NAME TAP [OPTION]
     local name=$1 tap=$2
     shift 2
@@ -529,7 +529,7 @@ done
 lines "/load $model" '/set train.method full' "/train $work/data.json $work/full"
 check_has "no training in full" 'select(.event == "error").message' "cannot be trained"
 
-# A job in any folder reopens both files of a pair, and so does loading its results.
+# A job started with relative names reopens both files of a pair. Its adapter records the pair and loads with it.
 rm -rf "$work/folder"
 mkdir "$work/pair" && ln "$model" "$work/pair/m.gguf" && ln "$work/see/mmproj-m.gguf" "$work/pair/eyes.gguf"
 cd "$work/pair" || exit 1

@@ -1,4 +1,5 @@
-# tests/commands/image.sh -- /image, /images, /context: token costs before sending, bad pictures, "-".
+# tests/commands/image.sh -- /image, /images, /context: token costs before sending, wildcards, the clipboard, bad
+# pictures, hostile animations, standard input, names with spaces.
 . tests/commands/common.bash
 
 session "costs" $llava <<E

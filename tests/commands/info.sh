@@ -1,4 +1,5 @@
-# tests/commands/info.sh -- /info: parameters and bytes match the files.
+# tests/commands/info.sh -- /info: the number of parameters is that of the files; fingerprints, which large files get in
+# the background; tokens that end answers.
 . tests/commands/common.bash
 
 for folder in tests/goldens/*/config.json; do

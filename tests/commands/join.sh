@@ -20,7 +20,8 @@ sees() {
         fail "$1: $(tail -1 "$work/out")"
 }
 
-# weights A B: compares two models' files in Python.
+# weights OUT ENCODER DECODER SCALE: OUT has the weights of both in bf16, a mean row for a new token, and a projector
+# drawn from the expected range.
 weights() {
     python3 - "$@" <<'P'
 import json, math, struct, sys
@@ -81,7 +82,7 @@ sees "$work/b"
 join $goldens/kimi-vl $goldens/llama-3.2 "$work/moon"
 sees "$work/moon"
 
-# Typed text never gives the placeholder; the decoder's text answers stay the same, with its weights in bf16.
+# /tokenize <image> works; models joined with the same decoder give the same text answer.
 join $goldens/llava-1.5 $goldens/llava-1.5 "$work/bf16"
 vlmsh "$work/b" -c '/tokenize <image>' >"$work/out" 2>&1 || fail "/tokenize: $(tail -1 "$work/out")"
 for model in "$work/b" "$work/bf16"; do
@@ -90,7 +91,7 @@ done >"$work/said"
 [ "$(sort -u "$work/said" | wc -l)" = 1 ] || fail "text answers differ: $(cat "$work/said")"
 
 # --- GGUF files hold the same decoder: Llama's rows are permuted, Llama 3's frequencies are in a table --
-# Its frequencies get a name in config.json if they are the published ones.
+# Llama 3's frequencies get a name in config.json if they are the published ones.
 cp -r $goldens/llama-3.2 "$work/llama-3.2"
 jq '.rope_scaling.original_max_position_embeddings = 8192' $goldens/llama-3.2/config.json >"$work/llama-3.2/config.json"
 for decoder in "$work/llama-3.2" $goldens/qwen2; do

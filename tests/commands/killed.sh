@@ -1,4 +1,4 @@
-# killed.sh -- a training run that is killed with its shell, then by kill -9 at up to 20 random
+# killed.sh -- a training run that is killed after its shell, then by kill -9 at up to 20 random
 # moments, ends with the same bits, curves and checkpoints as an undisturbed one.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"

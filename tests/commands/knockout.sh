@@ -32,8 +32,8 @@ What is in the picture?
 /quit
 E
 sed -i 's|^/knockout.*|& --csv '"$work"'/again.csv|' "$work/s.vlmsh"
-vlmsh -f "$work/s.vlmsh" >/dev/null || fail "the script of a session"
-cmp -s "$work/first-knockout.csv" "$work/again-knockout.csv" || fail "the script repeats the knockout"
+vlmsh -f "$work/s.vlmsh" >/dev/null || fail "the session's script fails"
+cmp -s "$work/first-knockout.csv" "$work/again-knockout.csv" || fail "the session's script gives another knockout"
 
 echo '[{"conversations": [{"from": "human", "value": "Where?"}, {"from": "gpt", "value": ""}]}]' >"$work/empty.json"
 session "refusals" demo/model <<E

@@ -1,5 +1,5 @@
-# methods.sh -- files in a model's folder for its methods (methods/): only toggles take them from there.
-# Tests the demo model's files and the script that made them.
+# methods.sh -- files in a model's folder for its methods (methods/): /toggle, /align, /ira and
+# presets take them from there, /set does not. Tests the demo model's files and the script that made them.
 . tests/commands/common.bash
 
 setting() { # KEY: its values in the events
@@ -25,7 +25,7 @@ same "the adapter stays" "$(setting adapter)" "$demo/methods/adapter $demo/metho
 same "the same answer" "$(dump)" "$bare"
 cmp -s "$work/bare.safetensors" "$work/off.safetensors" || fail "logits differ with the methods off"
 
-# /ira, /align, /capa and presets use these files, too; files that are loaded already stay.
+# /ira and presets use these files, too; a file of another model is refused.
 lines '/load demo/model' /ira /baseline '/preset load capa' '/get ffn.approx'
 same "/ira and a preset use the files" "$(setting ira.on)$(setting ffn.approx)" 'on off hadamard hadamard '
 cp -r tests/goldens/llava-1.5 "$work/model"

@@ -77,7 +77,8 @@ vlmsh "$work/file/qwen3.5.gguf" -c "/adapter load $work/trained-folder" -c "/qua
     fail "merged: $(tail -1 "$work/out")"
 answer "$work/merged.gguf" "$work/b.safetensors" -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 5e-3 logits || fail "the adapter is not merged into the file"
-# A whole layer as PEFT saves it (modules_to_save), with the constants that no adapter changes, except in the last one.
+# A whole layer as PEFT saves it (modules_to_save), with the constants, which no adapter may change: `rates` changes
+# A_log and is refused.
 python3 - $qwen "$work" <<'P'
 import json, os, struct, sys
 golden, work = sys.argv[1:]

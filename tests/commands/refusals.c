@@ -1,6 +1,7 @@
 // tests/commands/refusals.c -- core/engine/proposal.c: /set, /toggle, /reset, presets, /compare,
-// /sweep, the panel of settings, changes in the middle of an answer and /session resume refuse
-// impossible values with the same message, and change nothing.
+// /sweep, the panel of settings, and changes in the middle of an answer refuse impossible
+// values with the same message, and change nothing; /session resume leaves such a value out, with
+// this message.
 #include "tests/sessions/fixture.h"
 
 #include "commands/command.h"

@@ -1,4 +1,5 @@
-// tests/commands/script.c -- commands/script.c: logical lines, scripts that stop at errors, /run.
+// tests/commands/script.c -- commands/script.c: logical lines, scripts that stop at errors, the
+// config file, /run.
 #include "commands/script.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 # sets.sh -- /eval --set: evaluation sets in the formats of the suites; results name their rules;
-# scores are the same in a job, in the shell and resumed; --submit, /help sets, refusals.
+# scores are the same in a job and in the shell; --submit, /help sets, the hub cache, validation, refusals.
 . tests/commands/common.bash
 export OMP_WAIT_POLICY=passive
 
@@ -30,7 +30,7 @@ same "no yes: accuracy of a model that says neither" "$(value "mean F1 of splits
 tiny "/eval $work/sets/POPE.tsv --set pope --as llava --here --limit 1"
 same "the former name of --rule" "$(value metric)" pope-llava
 
-# A job gives the same scores, and a killed one resumes.
+# A job gives the same scores and submission as the shell.
 tiny "/eval $work/sets/MME.tsv --set mme --images $work/sets/img --submit $work/mme.jsonl" "/wait" "/eval show" \
     "/eval $work/sets/MME.tsv --set mme --here --submit $work/here.jsonl"
 check "no line fails" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue'
@@ -190,8 +190,8 @@ same "score and samples of MVBench" "$(value score | cut -d' ' -f1) $(value n)" 
 check_has "samples without frames are skipped" 'select(.event=="table") | .rows[] | select(.[0]=="skipped")[1]' \
     "'$work/videos/frames/v3' has no frames of 'v3.mp4', which vlmsh cannot decode itself: extract some"
 
-# A folder or a pattern of files is one set: ids may repeat between files, each file has its mean, and a resumed run
-# gives the same.
+# A folder or a pattern of files is one set: ids may repeat between files, and each file has its mean. A set of several
+# splits is refused.
 mkdir -p "$work/tasks/Art" "$work/tasks/Jigsaw" "$work/splits"
 printf 'index\tquestion\tanswer\tA\tB\timage_path\n0\tWhich?\tA\tx\ty\ta.png\n1\tWhich?\tB\tx\ty\ta.png\n' >"$work/tasks/Art/val.tsv"
 printf 'index\tquestion\tanswer\tA\tB\timage_path\n0\tWhich?\tB\tx\ty\ta.png\n' >"$work/tasks/Jigsaw/val.tsv"
@@ -212,7 +212,7 @@ tiny "/eval $work/tasks --set blink --submit $work/tasks_said.jsonl --here" "/ev
 same "a submission's ids are those of --answers" "$(jq -r .question_id "$work/tasks_said.jsonl" | paste -sd' ') $(value n | paste -sd' ')" \
     "Art/val_0 Art/val_1 Jigsaw/val_0 3 3"
 
-# A row that occurs twice, in one file or in two, counts once and is named, even after a resume and across shards.
+# A row that occurs twice, in one file or in two, counts once and is named, even across shards and in a comparison job.
 mkdir "$work/twice" && cp "$work/a.png" "$work/twice"
 { cat "$work/tasks/Art/val.tsv" && sed -n 2p "$work/tasks/Art/val.tsv"; } >"$work/twice/a.tsv"
 { sed 1q "$work/twice/a.tsv" && sed -n 3p "$work/twice/a.tsv" && printf '1\tWho?\tA\tx\ty\ta.png\n'; } >"$work/twice/b.tsv"

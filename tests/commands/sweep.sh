@@ -63,7 +63,6 @@ check_has "error of a missing record" 'select(.event=="error").message' "cannot 
 mkdir "$work/list" && echo '{"settings": ["train.lr"]}' >"$work/list/training.json"
 lines "/preset show $work/list"
 check_has "settings in a list" 'select(.event=="error").message' "training.json' has no settings of training"
-# Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
 # Values are compared by their numbers, not by their spelling.
 mkdir "$work/v"
 lines "/load $llava" "/set train.validation 0.25" "/sweep train.weight_decay 0,-0 $work/data.jsonl $work/no" \
@@ -80,6 +79,7 @@ lines "/load $llava" '/set train.method layernorm-simple' '/set train.steps 1' '
 check "different values are accepted" 'select(.event=="error").message' ""
 same "names of the folders" "$(ls "$work/names" | LC_ALL=C sort | paste -sd' ')" "______ ______-2 a_b a_b-2 best training.json training.json-2"
 
+# Seeds are scored on the same samples: with a learning rate of 0 their scores are equal.
 lines "/load $llava" '/set train.method layernorm-simple' '/set train.lr 0' '/set train.steps 1' '/set train.validation 0.25' \
     "/sweep train.seed 1,2,3 $work/data.jsonl $work/seeds" /wait
 same "scores of seeds" "$(jq -r 'select(.event=="table" and .name=="sweep") | .rows[:3][][1]' "$work/events" | sort -u | wc -l)" 1

@@ -65,7 +65,7 @@ setup=('/set sample.max_tokens 12' '/set sample.ignore_eos on' '/tokenize Hello 
 same_all llava $llava "${setup[@]}" "/image $scene" 'What is this?' "/data check $work/data.json" "/adapter load $llava/adapters/lora" 'Again.'
 same_all qwen2 tests/goldens/qwen2 "${setup[@]}"
 
-# Typed special tokens stay text; a trained model gets the folder's other files.
+# A merged model gets the folder's tokenizer.model.
 lines "/load $work/llava" '/set train.method layernorm-simple' '/set train.epochs 1' '/set job.nice 0' "/train $work/data.json $work/norms" /wait \
     "/adapter load $work/norms" "/adapter merge $work/merged" "/load $work/merged" '/tokenize a'
 check "training gives no error" 'select(.event == "error").message' ""

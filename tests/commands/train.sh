@@ -1,4 +1,5 @@
-# train.sh -- /train: plans, refusals, and whole runs as jobs: a model folder, an adapter, a pause.
+# train.sh -- /train: plans, refusals, and whole runs as jobs: a model folder, an adapter, checkpoints, methods
+# in training.
 . tests/commands/common.bash
 cp $scene "$work/scene.png"
 for i in 0 1 2 3 4 5; do

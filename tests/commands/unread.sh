@@ -116,7 +116,7 @@ opens "plain numbers" "$work/plain" ""
 grep -q 'says that the weights are FP8, but they are not quantised' "$work/out" || fail "plain numbers: $(cat "$work/out")"
 
 # --- config.json ------------------------------------------------------------------------------------------------
-keys() { # MODEL TEXT EDIT...: each edited config is refused with that text
+keys() { # MODEL TEXT EDIT...: each edited config is refused with that text; TEXT opens: it opens
     local model=$1 want=$2 edit
     shift 2
     for edit in "$@"; do
@@ -277,7 +277,7 @@ vlmsh "$work/m.gguf" --mmproj none -c /info >"$work/out" 2>&1
 grep -qF "the file has no 'tokenizer.chat_template': 'tokenizer.chat_template.rag' is used" "$work/out" || fail "a named template: $(cat "$work/out")"
 gguf "'llama.attention.value_length' is 8, but key heads have 16 elements" --set llama.attention.value_length=8
 # Metadata of encoders.
-eyes() { # FOLDER TEXT SET...: refused with that text; "TEXT": opens with that notice; "": opens
+eyes() { # FOLDER TEXT SET...: "!TEXT": refused with TEXT; "TEXT": opens with that notice; "": opens
     local folder=tests/goldens/$1 text=$2 sets=()
     shift 2
     for set; do sets+=(--set "$set"); done

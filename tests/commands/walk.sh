@@ -1,4 +1,4 @@
-# tests/commands/walk.sh -- 300 random commands in a session: after every 30, a new process that
+# tests/commands/walk.sh -- 300 or a few more random commands in a session: after every 30 or so, a new process that
 # resumes the session has the same state and computes the same numbers, bit by bit, as the old one.
 # WALK_SEED=N draws different commands.
 . tests/commands/common.bash
