@@ -169,7 +169,7 @@ const struct command command_hide = {
     .help = "Hides tokens from the attention of all other positions, from the next token on.",
     .details =
         "The next answers are those of a model that never attends to these tokens. /hide lists "
-        "the hidden positions, which the setting hide.tokens keeps; hide.layers chooses the "
+        "the hidden positions, which the setting hide.tokens stores; hide.layers chooses the "
         "layers (default: all). POSITIONS are names (/help positions): picture[50%,0,50%,50%], "
         "object red circle, sinks, or numbers. They add to those hidden already.\n"
         "\n"

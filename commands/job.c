@@ -318,7 +318,7 @@ static const struct command_action actions[] = {
     { "show", NULL, "shows kind, state, progress, results and loss; the default action", 1, 1,
       .run = show },
     { "log", "[LINES]", "shows the log (default: its last 20 lines)", 1, 2, .run = show_log },
-    { "pause", NULL, "writes a checkpoint and ends the process", 1, 1, .run = pause_job },
+    { "pause", NULL, "saves the state of the job and ends its process", 1, 1, .run = pause_job },
     { "resume", "[--ranks M]",
       "continues a paused, interrupted, failed or cancelled job; --ranks M: in M processes "
       "(job.ranks)",
@@ -336,7 +336,7 @@ const struct command command_job = {
     .name = "job",
     .also = "cancel pause resume log",
     .usage = "/job N|OUT [show|log [LINES]|pause|resume [--ranks M]|cancel|delete|submit]",
-    .help = "Shows a job or its log; pauses, resumes, cancels or deletes it.",
+    .help = "Shows a job or its log; pauses, resumes, cancels, deletes or submits it.",
     .details = "Scripts can name a job by its output folder OUT, or by another path among its "
                "arguments, instead of its number N.",
     .min = 1,

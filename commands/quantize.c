@@ -190,8 +190,9 @@ const struct command command_quantize = {
     .details =
         "TYPE is q8_0, q4_k, f16 or bf16. With q4_k, the embedding table and the head become "
         "q6_k, and matrices whose row length is not a multiple of 256 become q8_0. With q4_k and "
-        "q8_0, matrices whose row length is not a multiple of 32 become f16. Norms and "
-        "biases stay f32. The picture encoder and the projector go to mmproj-OUT.gguf beside "
+        "q8_0, matrices whose row length is not a multiple of 32 become f16, and routers of "
+        "experts f32. Norms and biases are f32. The picture encoder and the projector go to "
+        "mmproj-OUT.gguf beside "
         "OUT.gguf, in 16 bits unless --encoder says otherwise. An applied adapter is included.\n"
         "\n"
         "Afterwards, the original and the quantised model predict each token of a text. "

@@ -177,7 +177,8 @@ static const struct command_action actions[] = {
       .run = fork_session },
     { "rename", "[OLD] NEW", "renames a session (default: the current one)", 1, 2,
       .run = rename_session },
-    { "delete", "NAME", "deletes a session permanently", 1, 1, .run = delete_session },
+    { "delete", "NAME", "deletes a session permanently; the current one cannot be deleted", 1, 1,
+      .run = delete_session },
     { "export", "FILE [NAME]",
       "writes a transcript if FILE ends in .md, otherwise a script "
       "that replays the session",
@@ -190,7 +191,7 @@ const struct command command_session = {
     .also = "history resume conversations past",
     .alias = "sessions",
     .usage = "/session [list|new|resume|fork|rename|delete|export ...]",
-    .help = "Lists, resumes, copies, renames, deletes and exports sessions.",
+    .help = "Starts, lists, resumes, copies, renames, deletes and exports sessions.",
     .details =
         "A session starts with the first message of a conversation, unless vlmsh was started "
         "with --no-session; without NAME, it is named after the date and that message. Each turn "

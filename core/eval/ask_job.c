@@ -27,8 +27,8 @@ const struct option_row ask_rows[] = {
       "\"conversations\": [{\"from\", \"value\"}]} or {\"messages\"}",
       OPTION_TEXT, AT(set.data) },
     { "--each", "PATTERN",
-      "asks QUESTION about every picture in a folder, or that matches a pattern, such as "
-      "pics/*.png; writes the questions to OUT.questions.jsonl, with the paths as ids",
+      "asks QUESTION about every picture in a folder, or about every file that matches a pattern, "
+      "such as pics/*.png; writes the questions to OUT.questions.jsonl, with the paths as ids",
       .type = OPTION_CALL },
     { "--out", "FILE",
       "one JSON line per sample: id, question, answer, ids, tokens, times (or the error), "

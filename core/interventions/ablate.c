@@ -322,8 +322,9 @@ const struct probe probe_ablate = {
         "Runs the answer once without each part and ranks the parts, most important first. Maps\n"
         "show the drop in log-probability.\n"
         "Outputs are replaced at POSITIONS (/help positions; default: all). `tokens` hides each\n"
-        "token (default: those of the picture, shown as a map) in --layers: no other position\n"
-        "attends to it, and recurrent layers leave it out of their state." PROBE_DETAILS,
+        "token (default: those of the picture, shown as a map; without a picture, those of the\n"
+        "question) in --layers: no other position attends to it, and recurrent layers leave it\n"
+        "out of their state." PROBE_DETAILS,
     .results = ablate_results,
     .words = ablate_words,
     .complete = ablate_complete,

@@ -51,8 +51,9 @@ static const struct setting ffn_settings[] = {
       .def = "off",
       .choices = forms,
       .stale = STALE_SEEN,
-      .help = "FFN approximation for visual tokens: off, hadamard (multiply by alpha) or skip "
-              "(omit the FFN).",
+      .help =
+          "FFN approximation for the tokens of ffn.tokens: off, hadamard (multiply by alpha) or "
+          "skip (omit the FFN).",
       .also = "skip approximation" },
     { 0 },
 };

@@ -26,11 +26,11 @@ const struct setting prune_settings[] = {
       .stale = STALE_SEEN,
       .help =
           "Visual token pruning. Scores that rank the tokens: contribution (CAPA), attention "
-          "(FastV), norope (attention without rotary positions), uniform (evenly spaced tokens), "
-          "random (prune.seed), diversity (DivPrune), cls (the encoder's attention, from its class "
-          "token if it has "
-          "one), divergence (IRA). Fixed choices: sinks (attention sinks), dumps and anchors "
-          "(sinks of that kind, as /sinks finds them), list (prune.tokens).",
+          "(FastV), norope (attention without rotary positions), random (prune.seed), cls (the "
+          "encoder's attention, from its class token if it has one), divergence (IRA). Scores that "
+          "choose prune.keep of them without a ranking: uniform (evenly spaced tokens), diversity "
+          "(DivPrune). Fixed choices: sinks (attention sinks), dumps and anchors (sinks of that "
+          "kind, as /sinks finds them), list (prune.tokens).",
       .also = "fastv capa pruning" },
     { .key = "prune.layer",
       .type = SETTING_LIST,
@@ -46,7 +46,7 @@ const struct setting prune_settings[] = {
       .def = "0.25",
       .stale = STALE_SEEN,
       .help = "Fraction of all visual tokens to keep, one value for each layer of prune.layer; 0 "
-              "keeps none. Scores that choose tokens (sinks, dumps, anchors, list) ignore it.",
+              "keeps none. Fixed choices (sinks, dumps, anchors, list) ignore it.",
       .also = "ratio share" },
     { .key = "prune.mode",
       .type = SETTING_CHOICE,
@@ -54,13 +54,14 @@ const struct setting prune_settings[] = {
       .choices = modes,
       .stale = STALE_SEEN,
       .help = "When to prune: prefill prunes once per answer, dynamic selects tokens again for "
-              "each generated token." },
+              "each generated token (not with diversity, cls and divergence)." },
     { .key = "prune.worst",
       .type = SETTING_FLAG,
       .def = "off",
       .stale = STALE_SEEN,
       .help = "Reverses pruning: keeps the tokens with the lowest scores; with prune.score "
-              "sinks, dumps, anchors or list, keeps all other tokens.",
+              "sinks, dumps, anchors or list, keeps all other tokens. Not for uniform and "
+              "diversity, which rank no tokens.",
       .also = "reverse ranking control" },
     { .key = "prune.tokens",
       .type = SETTING_LIST,

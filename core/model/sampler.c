@@ -60,7 +60,7 @@ const struct setting sample_settings[] = {
       .stale = STALE_NEXT,
       .use = USE_SEED,
       .help = "Random seed of sampling: the same seed and conversation give the same answer. "
-              "/regen increments it.",
+              "With sample.temperature above 0, /regen increments it.",
       .also = "random reproducible" },
     { .key = "sample.max_tokens",
       .type = SETTING_INTEGER,

@@ -165,7 +165,7 @@ const struct probe probe_curvature = {
     .help = "Curvature of the visual token trajectory by layer, and its total variation V.",
     .details =
         "Curvature is the mean angle, in degrees, between consecutive steps from one visual token\n"
-        "to the next. V sums its absolute changes from layer to layer." PROBE_DETAILS,
+        "to the next. V sums the absolute changes in curvature from layer to layer." PROBE_DETAILS,
     .pictures = true,
     .scalar = "curvature.total",
     .results = curvature_results,

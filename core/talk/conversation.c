@@ -203,7 +203,7 @@ const struct setting image_settings[] = {
       .choices = budgets,
       .stale = STALE_VISUAL,
       .help = "Visual tokens per picture for Gemma 4, which resizes every picture to nearly this "
-              "many; auto uses the model's default.",
+              "many tokens; auto uses the model's default.",
       .also = "soft tokens resolution",
       .check = check_budget,
       .apply = apply_limit },

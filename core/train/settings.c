@@ -82,8 +82,9 @@ const struct setting train_settings[] = {
       .max = 1,
       .def = "0.03",
       .stale = STALE_TRAINING,
-      .help = "Warm-up: fraction of the steps over which the learning rate rises from 0. The first "
-              "step has rate 0; a run of one step has no warm-up." },
+      .help =
+          "Warm-up: fraction of the steps over which the learning rate rises; the first step then "
+          "has rate 0. 0 disables warm-up; a run of one step has none." },
     { .key = "train.weight_decay",
       .type = SETTING_REAL,
       .max = 10,
