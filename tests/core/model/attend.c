@@ -1,11 +1,11 @@
 // tests/core/model/attend.c -- core/model/attend.c against plain loops in double: attention over
-// some keys, probabilities of one row, contributions of tokens, on odd shapes.
+// listed keys and without hidden ones, probabilities, contributions of tokens, on odd shapes.
 #include "core/model/attend.h"
 #include "core/model/layer.h"
 #include "core/ops/ops.h"
 #include "tests/kernels/close.h"
 
-// H, Hkv, d, D, n new rows, past.
+// H, Hkv, d, D (output of the projection), n new rows, past.
 static const int64_t shapes[][6] = {
     { 1, 1, 2, 1, 1, 0 },    { 4, 2, 6, 10, 3, 5 },    { 6, 1, 5, 33, 1, 40 },
     { 8, 8, 16, 24, 7, 0 },  { 9, 3, 12, 60, 2, 129 }, { 2, 1, 64, 7, 30, 300 },
@@ -209,7 +209,8 @@ static void rows_share_a_list(void **state)
     }
 }
 
-// Even rows do not see every fourth key; with `some`, only in odd heads. `from` as in keys_of.
+// Even rows do not see keys 1, 5, 9 ..., except their own; with `some`, only in odd heads. `from`
+// is as in keys_of.
 static void check_hidden(struct fixture *f, int64_t from, int64_t window, bool some,
                          bool with_probs)
 {

@@ -24,7 +24,7 @@ static const double epsilon = 1e-5;
 
 // --- random blocks -------------------------------------------------------------------------------
 
-// Positions of a block's scales, and scales that give weights of about 0.05 around 0.
+// Offsets of a block's scales, and scales that give weights of about 0.05 around 0.
 static const struct scale {
     enum dtype dtype;
     int at, least_at; // offsets in the block; -1: none

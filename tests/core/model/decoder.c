@@ -1,6 +1,7 @@
-// tests/core/model/decoder.c -- core/model/decoder.c: passes in parts, long prompts in blocks,
-// passes that stop in the middle, methods in place of an FFN. (tests/core/model/families compares
-// values with the reference.)
+// tests/core/model/decoder.c -- core/model/decoder.c: passes in parts, also with a cache in bf16;
+// long prompts in blocks; listeners that change nothing; passes that stop in the middle; methods
+// that replace an FFN or drop rows. decoder_bind.c: the split of layers over GPUs.
+// (tests/core/model/families compares values with the reference.)
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,7 +160,7 @@ static void a_rounded_cache_is_close(void **state)
             off = fmaxf(off, fabsf(whole[k] - exact[k]));
             apart = fmaxf(apart, fabsf(parts[k] - whole[k]));
         }
-        // Each number is off by at most half a unit of 2^-8, which adds up over the layers; a
+        // Rounding changes a number by at most 2^-9 of its size, which adds up over the layers; a
         // number summed in a different order may round to its neighbour.
         if (!(off > 0 && off <= 2e-2f * most))
             fail_msg("%s: off by %g of %g", folders[i], off, most);
@@ -192,7 +193,7 @@ static int only_look(void *self, struct graph *g, const struct site *site, struc
     return 0;
 }
 
-// The prompt is longer than two blocks of rows, so that the last block is a short one.
+// The prompt takes several blocks of rows (on a CPU three of 700).
 static void check_looking(enum matmul_mode mode)
 {
     struct bench b;
@@ -248,7 +249,8 @@ static void many_rows_in_one_call_have_the_bits_of_the_ops(void **state)
     bench_close(&b);
 }
 
-// h, q, the attention's output and the angles are as long as the prompt; nothing else is.
+// Beside the cache, only h, q, the attention's output, the angles and a few indices of rows are as
+// long as the prompt.
 static void memory_of_a_long_prompt_is_bounded(void **state)
 {
     struct bench b;
@@ -360,10 +362,10 @@ static void a_method_takes_the_place_of_the_ffn(void **state)
 
 enum { LAYER = 1, TOKENS = 40 };
 
-// Drops two rows of three after LAYER, or bars them as keys in later layers.
+// Drops two of three rows (see is_kept) after LAYER, or bars them as keys in later layers.
 struct dropping {
     bool bar;
-    int cancel_at; // layer at which the pass is cancelled
+    int cancel_at; // layer at which the pass is cancelled; 0: none
     atomic_bool *cancel;
     int32_t alive[TOKENS], *keys[TOKENS];
     int64_t count[TOKENS];
@@ -437,8 +439,8 @@ static void rows_dropped_equal_keys_barred(void **state)
     }
 }
 
-// The caches of layers that the pass computed with fewer rows are emptied; all other layers keep
-// their rows.
+// The caches of layers that the pass reached after it dropped rows are emptied; all other layers
+// keep their rows.
 static void a_pass_that_stops_after_rows_dropped(void **state)
 {
     struct bench b;
@@ -458,7 +460,8 @@ static void a_pass_that_stops_after_rows_dropped(void **state)
     bench_close(&b);
 }
 
-// Checks how many of equal layers each GPU computes.
+// Checks how many of the layers, of 100 bytes each, each GPU computes; `rest`: bytes of the other
+// weights.
 static void check_deal(int layers, double rest, int gpus, const int *expected)
 {
     int count[16] = { 0 };

@@ -1,5 +1,5 @@
-// tests/core/model/gram.c -- core/model/gram.c against plain loops in double: contributions by
-// inner products of heads, on odd shapes, stored as f32 and bf16, with LoRA and without.
+// tests/core/model/gram.c -- core/model/gram.c against plain loops in double: contributions from
+// Gram matrices of heads, with output projections in f32 and bf16, with LoRA and without.
 #include "core/model/gram.h"
 #include "tests/kernels/close.h"
 
@@ -11,7 +11,7 @@ static const int64_t shapes[][6] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-// || sum over heads of a[n] (v_i W_O[n]) || with W = weight + scale B A.
+// || sum over heads of a[n] (v_i W_O[n]) || of token i = `key`, with W_O = weight + scale B A.
 static double plain(const int64_t *s, const float *weight, const struct lora *lora, const float *v,
                     int64_t key, const double *a)
 {
@@ -32,7 +32,7 @@ static double plain(const int64_t *s, const float *weight, const struct lora *lo
     return sqrt(squares);
 }
 
-// Rounds t to bf16 in place, and stores the same values as bf16.
+// Truncates t to bf16 in place; `stored` gets the same values as bf16.
 static void round_bf16(struct tensor *stored, struct tensor *t)
 {
     const int64_t n = tensor_count(t);
@@ -61,7 +61,7 @@ static void check(const struct backend *b, const int64_t *s, bool bf16)
                          .scale = 0.5f };
     struct linear o = { .weight = w, .lora = rank ? &lora : NULL };
     if (bf16) round_bf16(&o.weight, &w);
-    // The head's inner products in two steps, the second of which is repeated.
+    // Adds the keys in two parts; the second is removed and added again.
     struct tensor *head = graph_rows(&g, &v, 0, P / 2),
                   *tail = graph_rows(&g, &v, P / 2, P - P / 2);
     if (P > 1) assert_int_equal(grams_add(&grams, &g, &o, head, H), 0);

@@ -1,5 +1,5 @@
 // tests/core/model/kv.c -- core/model/kv.c: rows survive growing, failing to grow and trimming; the
-// cache's dtype.
+// cache's dtype; sizes that overflow.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,7 +116,7 @@ static void changing_the_dtype_empties_the_cache(void **state)
     kv_release(&kv);
 }
 
-// auto means bf16 if the memory is a GPU's.
+// auto means bf16 if the memory is a GPU's; without settings, the cache is in f32.
 static void the_setting_decides(void **state)
 {
     struct settings *s = settings_new();

@@ -1,5 +1,5 @@
-// tests/core/model/kv_dtype.c -- setting kv.dtype: which values it rounds; a change equals a fresh
-// run under pruning, IRA and norm alignment; probes of keys and values read bf16, too.
+// tests/core/model/kv_dtype.c -- setting kv.dtype: bf16 rounds cached values to nearest; a change
+// equals a fresh run under pruning, IRA and norm alignment; probes read a cache in bf16, too.
 #include <sys/stat.h>
 
 #include "core/base/dtype.h"
@@ -122,8 +122,8 @@ static float *logits_of(struct golden *g, size_t *bytes)
     return x;
 }
 
-// Switches to f32, bf16 and f32 again in one conversation, and compares with one that was bf16 from
-// the start.
+// Switches one conversation from f32 to bf16 and back: in bf16 its logits have the bits of a
+// conversation that was bf16 from the start, and in f32 again they are close to the first ones.
 static void check_switching(int way)
 {
     struct golden g, fresh;
@@ -139,7 +139,7 @@ static void check_switching(int way)
     assert_int_equal(c->kv.layer[0].k.dtype, DTYPE_BF16);
     assert_int_equal(kv_bytes(&c->kv), size / 2);
 
-    // The earlier answers are those computed in f32.
+    // The fresh conversation gets the messages, whose first answer was computed in f32.
     begin(&fresh, way, "bf16");
     struct err err = { 0 };
     must(engine_attach(fresh.engine, "tests/goldens/pictures/scene.png", &err), &err);
@@ -194,7 +194,7 @@ static void compare_results(const struct results *a, const struct results *b)
                 fail_msg("map %s, cell %d", a->maps[m].name, i);
 }
 
-// Probes of keys and values find nearly the same results in rounded values.
+// Probes find nearly the same results with rounded keys and values.
 static void measurements_read_both(void **state)
 {
     static const struct probe *const probes[] = { &probe_norms,        &probe_attention,

@@ -1,6 +1,6 @@
-// tests/core/model/linear.c -- core/model/linear.c and core/model/weights.c: a layer with LoRA
-// equals a layer whose weight includes LoRA's product, and weights are found under every spelling
-// of their names.
+// tests/core/model/linear.c -- core/model/linear.c: layers with LoRA, in parts, and with weights
+// whose rows have another order, against plain loops. core/model/weights.c: weights are found under
+// several spellings of their names, and the list agrees with the file.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +46,7 @@ static void fill_layer(struct layer *l)
     l->w.bias.rank = 1;
 }
 
+// A layer with LoRA equals one whose weight includes LoRA's product.
 static void test_lora(void **state)
 {
     (void)state;
@@ -69,7 +70,7 @@ static void test_lora(void **state)
     arena_release(&arena);
 }
 
-// The product of some rows of a weight equals these columns of the full product, with LoRA too.
+// Products with parts of a weight's rows equal those columns of the full product, with LoRA too.
 static void test_apart(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static void test_order(void **state)
     }
 }
 
-// Each listed weight has the file's name and shape.
+// Each weight of a loaded model has the name and shape of a tensor in the file.
 static void test_bound(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 // tests/core/model/linear_rows.c -- an FFN of packed rows (core/model/linear_rows.c) against the
-// ops: close to them if a device packs rows, with their bits if rows stay plain.
+// ops: close to them if its inner rows are packed, otherwise with their bits; shapes that are
+// refused.
 #include "core/model/linear_rows.h"
 
 #include "core/graph/tape.h"
@@ -9,7 +10,7 @@
 enum { WIDTH = 48, INNER = 144, RANK = 2, FROM = 3, ROWS = 40 };
 static const double eps = 1e-5;
 
-// h += scale fc2(gelu(fc1 norm(h))), or with a gate fc2(silu(gate) * fc1).
+// h += scale fc2(gelu(fc1 norm(x))), or with a gate scale fc2(silu(gate norm(x)) * fc1 norm(x)).
 struct ffn {
     struct norm norm;
     struct linear fc1, fc2, gate;
@@ -91,7 +92,7 @@ static const struct way ways[] = {
     { "a tape", ROWS, MATMUL_BF16, { false, false }, true, { false, false } },
 };
 
-// Computes rows FROM.. of h [ROWS + FROM, WIDTH]; x holds the first of these rows.
+// Adds the FFN of x [w->rows, WIDTH] to rows FROM.. of h [ROWS + FROM, WIDTH], in both ways.
 static void check_way(const struct backend *b, const struct way *w, bool gated)
 {
     struct ffn f = ffn_new(gated);
@@ -165,7 +166,7 @@ static void test_refusals(void **state)
     }
 }
 
-// Attention with keys that do not fit the queries is refused.
+// Keys with fewer heads than the queries, or narrower ones, are refused.
 static void test_heads(void **state)
 {
     (void)state;

@@ -1,9 +1,9 @@
 // tests/core/model/passes.h -- passes of a text model over given ids, without the rest of the
 // program: logits, losses, gradients.
 //
-//   float *logits = pass_logits(m, &kv, ids, 4, NULL);             // rows 0..3, which are cached
+//   float *logits = pass_logits(m, &kv, ids, 4, NULL);          // rows 0..3, which enter the cache
 //   pass_want_gradients(m);
-//   double loss = pass_loss(m, ids, target, count, false);         // adds its gradients
+//   double loss = pass_loss(m, ids, target, count, false);      // adds its gradients
 //   pass_free_gradients(m);
 #ifndef TESTS_CORE_MODEL_PASSES_H
 #define TESTS_CORE_MODEL_PASSES_H
@@ -46,8 +46,8 @@ static inline float *pass_logits(const struct model *m, struct kv *kv, const int
     return host;
 }
 
-// Mean loss over the rows of the ids whose target is not -1; adds its gradients to the weights that
-// have one.
+// Mean loss over the rows of the ids whose target is not -1; adds its gradients to the weights with
+// a gradient. `recompute`: the backward pass computes the layers again.
 static inline double pass_loss(const struct model *m, const int32_t *ids, const int32_t *target,
                                int64_t n, bool recompute)
 {

@@ -1,5 +1,6 @@
 // tests/core/model/recurrent.c -- core/model/attention_delta.c and kv_states.c: passes of any size,
-// cut and failed passes, positions without a trace, samples that share a pass.
+// caches that are cut, wrong drafts, cancelled passes, the number of kept states, positions without
+// a trace, samples that share a pass.
 // (tests/core/model/families/goldens.c compares values with the reference.)
 #include <math.h>
 #include <setjmp.h>
@@ -53,7 +54,7 @@ static void bench_close(struct bench *b)
     model_free(b->model);
 }
 
-// Computes the rows after `from` up to n; copies out the last row's logits.
+// Computes rows `from`..n-1; copies out the last row's logits.
 static int pass(struct bench *b, int64_t from, int64_t n, bool prefill, float *logits)
 {
     struct sequence head = b->s;
@@ -110,8 +111,8 @@ static void passes_of_any_size_agree(void **state)
     bench_close(&b);
 }
 
-// A cache can be cut at any row: what it keeps ends there or earlier, and continuing there gives
-// the same logits.
+// A cache can be cut at any row: it keeps the rows up to the last state at or before the cut, and a
+// pass over the other rows gives the same logits.
 static void a_cache_is_cut_anywhere(void **state)
 {
     struct bench b;
@@ -136,7 +137,8 @@ static void a_cache_is_cut_anywhere(void **state)
     bench_close(&b);
 }
 
-// Wrong drafts leave no trace: the rows before them keep their bits.
+// A wrong draft leaves no trace: after a cut before it, the right tokens give the logits that they
+// give without drafts, with the same bits if the device computes five rows like single ones.
 static void drafts_are_dropped(void **state)
 {
     struct bench b;
@@ -191,7 +193,7 @@ static void a_stopped_pass_changes_nothing(void **state)
     bench_close(&b);
 }
 
-// The cache keeps a limited number of states, the newest closest to each other.
+// The cache keeps a limited number of borders, closer to each other towards the end.
 static void borders_are_thinned(void **state)
 {
     struct bench b;
@@ -232,7 +234,7 @@ static void cut_positions_leave_no_trace(void **state)
     hooks_add(
         &b.hooks,
         &(struct hook){ .wants = cut_hook(&c).wants, .run = cut_run, .self = &c, .changes = true });
-    must_pass(&b, 0, FROM + 3, true, cut); // a state is kept behind a hidden row
+    must_pass(&b, 0, FROM + 3, true, cut); // a state is kept after a hidden row
     must_pass(&b, FROM + 3, ROWS, true, cut);
     b.hooks.count = 0;
     struct sequence whole = b.s, rest;

@@ -1,5 +1,5 @@
-// tests/core/model/rope.c -- core/model/rope.c: frequencies by their formulas, angles, refused
-// configs.
+// tests/core/model/rope.c -- core/model/rope.c: frequencies by their formulas and as transformers
+// computes them, angles, refused configs.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +126,7 @@ static void yarn_equals_the_reference(void **state)
             { 18, 0.00224936521 },
             { 22, 0.00017782794 },
             { 24, 2.49999994e-05 } } },
-        // Qwen3 in longer contexts
+        // Qwen3's for longer contexts, with narrower heads
         { "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 1e6, \"factor\": 4.0,"
           "\"original_max_position_embeddings\": 32768}}",
           32,
@@ -173,8 +173,8 @@ static void yarn_equals_the_reference(void **state)
     }
 }
 
-// If only part of a head rotates, yarn scales the factors of that part only; without an original
-// context length, the model's applies.
+// If only part of a head rotates, yarn scales cos and sin of that part only. Without
+// "original_max_position_embeddings", the model's context length applies.
 static void yarn_scales_only_rotated_dimensions(void **state)
 {
     static const char json[] = "{\"max_position_embeddings\": 32, \"rope_theta\": 1e4,"
@@ -223,8 +223,8 @@ static void angles_follow_positions(void **state)
     arena_release(&step);
 }
 
-// Qwen3-VL: the default sections, 24, 20 and 20, and unequal ones whose last pairs rotate by the
-// time.
+// Qwen3-VL's default sections, 24, 20 and 20, and others. Pair j rotates by axis j % 3 (time,
+// height, width) if j is less than three times the axis's section, else by the time.
 static void axes_alternate(void **state)
 {
     static const struct {

@@ -1,4 +1,5 @@
-// tests/core/model/sampler.c -- core/model/sampler.c against hand-computed distributions.
+// tests/core/model/sampler.c -- core/model/sampler.c: the spread of logits; repeat penalty, greedy
+// choice, filters and draws against distributions computed here; seeds.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +32,7 @@ static int32_t pick(const struct settings *s, const int32_t *history, size_t n, 
     return sampler_pick(s, logits, VOCAB, history, n, place);
 }
 
-// The share of each id among many draws.
+// The share of each id among DRAWS draws.
 static void shares(const struct settings *s, double share[VOCAB])
 {
     int count[VOCAB] = { 0 };
@@ -53,7 +54,7 @@ static void expect_shares(struct settings *s, const double weight[VOCAB])
     settings_free(s);
 }
 
-// By loops in float64; a logit of -Inf excludes its token.
+// Compares with loops in float64; a logit of -Inf excludes its token.
 static void spread_is_that_of_the_softmax(void **state)
 {
     enum { N = 1003 };
@@ -114,7 +115,7 @@ static void filters_leave_out_the_tail(void **state)
     double e1 = exp(1), e2 = exp(2), e3 = exp(3);
     expect_shares(with("sample.temperature", "1", "sample.top_k", "3"),
                   (double[]){ 0, e3, e2, e3, 0, 0 });
-    // The sorted probabilities are .405 .405 .149 .055 ...; with the third, their sum exceeds 0.9.
+    // The sorted probabilities are .389 .389 .143 .053 ...; with the third, their sum exceeds 0.9.
     expect_shares(with("sample.temperature", "1", "sample.top_p", "0.9"),
                   (double[]){ 0, e3, e2, e3, 0, 0 });
     expect_shares(with("sample.temperature", "1", "sample.min_p", "0.1"),

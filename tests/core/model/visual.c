@@ -1,4 +1,5 @@
-// tests/core/model/visual.c -- core/model/visual.c: text and visual tokens reach their rows.
+// tests/core/model/visual.c -- core/model/visual.c: text and visual tokens reach their rows, and
+// DeepStack's rows the layers after which they are added.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
