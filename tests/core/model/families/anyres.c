@@ -172,7 +172,7 @@ static void check_area(const struct picture_tile *t, double left, double top, do
 }
 
 // Two tiles of 18 pixels side by side: a picture of 36 x 18 fills them. One of 36 x 15 leaves 3
-// rows of pixels black, above and below.
+// rows of pixels black: one above it and two below.
 static void padding_lies_outside_the_picture(void **state)
 {
     struct model *m = load(ONEVISION);

@@ -141,8 +141,9 @@ static void tokens_are_means_of_areas(void **state)
 
 // --- smaller pictures ----------------------------------------------------------------------------
 
-// image.downsample gives the pixels, positions and logits that image.max_tokens gives with that
-// many tokens; limits.c compares these with the processor's own limit.
+// image.downsample gives the pixels, positions and logits that image.max_tokens gives if its limit
+// is that share of the picture's tokens. limits.c compares image.max_tokens with the limit of a
+// folder.
 static void a_smaller_picture_is_read(void **state)
 {
     for (size_t i = 0; i < sizeof native / sizeof *native; i++)

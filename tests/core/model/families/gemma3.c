@@ -1,5 +1,6 @@
 // tests/core/model/families/gemma3.c -- core/model/families/gemma3.c, gemma3_text.c: configs of the
-// hub and of newer libraries; which rows see which; pictures are computed whole; refusals.
+// hub and of newer libraries; which rows see which; pictures are computed whole; refused lists of
+// layer types.
 // (tests/core/model/families/goldens.c compares numbers.)
 #include "core/model/families/family.h"
 #include "core/model/flops.h"

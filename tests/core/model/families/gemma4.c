@@ -24,7 +24,7 @@ static int config_of(struct decoder_config *c, const char *text, struct err *err
     return status;
 }
 
-// E2B: every fifth layer sees all tokens, 20 of 35 layers share.
+// E2B: every fifth layer sees all tokens; the last 20 of 35 layers share keys.
 static void layers_share_the_last_keys_of_their_kind(void **state)
 {
     struct err err = { 0 };
@@ -60,7 +60,8 @@ static void layers_share_the_last_keys_of_their_kind(void **state)
     assert_false(c.pictures_whole);
 }
 
-// Only the first quarter of the pairs turns, by the frequencies of all pairs.
+// In layers without a window, only the first quarter of the pairs rotates, with the frequencies
+// that it has among all pairs.
 static void some_pairs_of_wide_heads_do_not_turn(void **state)
 {
     struct err err = { 0 };
@@ -75,7 +76,8 @@ static void some_pairs_of_wide_heads_do_not_turn(void **state)
     assert_true(fabs((double)f[127] - pow(1e4, -254.0 / 256)) < 1e-8);
 }
 
-// The larger shape: one projection for keys and values, pictures whole in sliding layers.
+// The larger shape: one projection for keys and values; in sliding layers, the rows of a picture
+// see all its rows.
 static void keys_and_values_may_be_one_projection(void **state)
 {
     struct err err = { 0 };
@@ -100,7 +102,8 @@ static void keys_and_values_may_be_one_projection(void **state)
     assert_int_equal(pass_start(&c, &s, 3), 1);
 }
 
-// Without an encoder: a picture's rows see all its rows, in all layers and before their window.
+// Without an encoder: a picture's rows see all its rows, in all layers, even those before their
+// window.
 static void pictures_without_an_encoder_are_whole(void **state)
 {
     static const char text[] = "{\"model_type\": \"gemma4_unified_text\", \"hidden_size\": 64, "
@@ -220,7 +223,7 @@ static void set(struct golden *g, const char *key, const char *value)
     must(engine_set(g->engine, key, value, &err), &err);
 }
 
-// The budget is a live setting; max_tokens lowers it further.
+// The budget is a live setting; image.max_tokens lowers it further.
 static void the_budget_is_a_setting(void **state)
 {
     struct golden g;
@@ -268,7 +271,8 @@ static void the_cache_holds_keys_once(void **state)
         safetensors_close(answer(&g, chat_named(&g, "single"), 4, "logits"));
         for (int l = 0; l < kv->layers; l++) {
             const struct kv_layer *layer = &kv->layer[l];
-            // Layer 1 lends to 3 and 5, layer 2, after the pruning, to 4.
+            // Layer 1 lends to 3 and 5; layer 2, which follows the pruning, to 4. Once 3 holds the
+            // remaining rows itself, 5 borrows from it.
             const bool apart = round == 1 && l == 3;
             assert_true(layer->shares == (l >= 3) && layer->apart == apart);
             assert_true(!layer->k.data == (l >= 3 && !apart));
@@ -284,8 +288,7 @@ static void count_computed(void *self, const struct event *e)
     if (e->kind == EVENT_ANSWER) *(int64_t *)self = e->answer->computed_tokens;
 }
 
-// While pruning is on, a turn computes its new tokens only: the inputs of later layers follow from
-// stored embeddings.
+// While pruning is on, a turn reuses the cache and equals a fresh run.
 static void a_turn_after_pruning_reuses_the_cache(void **state)
 {
     struct golden g;
@@ -377,8 +380,8 @@ static void without_an_encoder_nothing_scores_patches(void **state)
     golden_close(&g);
 }
 
-// transformers renames the parts without an encoder when it reads and writes files; adapters have
-// the names of its modules.
+// transformers renames the parts in place of an encoder when it reads and writes files; adapters
+// have the names of its modules.
 static void adapters_name_modules_as_transformers(void **state)
 {
     static const char *const names[][2] = {

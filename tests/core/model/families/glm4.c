@@ -1,6 +1,6 @@
 // tests/core/model/families/glm4.c -- core/model/families/glm4.c: the decoder of the golden
 // GLM-4.1V as a separate text model (the three positions of text are equal, so its logits are the
-// golden's); optional keys of the config; similar models.
+// golden's); optional keys of the config; similar models that are refused.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -80,7 +80,7 @@ static inline void golden_open_on(struct golden *g, const char *name, const stru
     const cJSON *chat = cJSON_GetArrayItem(json_get(g->json, "chat"), 0), *variable;
     cJSON_ArrayForEach(variable, json_get(chat, "template_arguments"))
     {
-        if (!cJSON_IsBool(variable)) continue; // dates
+        if (!cJSON_IsBool(variable)) continue; // the date: set above
         snprintf(path, sizeof path, "chat.template.%s", variable->string);
         must(engine_set(g->engine, path, cJSON_IsTrue(variable) ? "true" : "false", &err), &err);
     }
@@ -264,7 +264,7 @@ static inline void write_ira(const struct golden *g, const char *folder)
     for (int give = 0; give < 2; give++)
         for (int64_t i = 0; i < g->tensors->count; i++) {
             const struct safetensor *t = &g->tensors->tensors[i];
-            // Skips "ira.train.2" and similar.
+            // Takes "ira.LAYER.NAME" of layers 0 to 9; skips "ira.train.2" and similar.
             if (strncmp(t->name, "ira.", 4) != 0 || t->name[5] != '.') continue;
             if (give)
                 must(safetensors_writer_data(w, t->data, t->bytes, &err), &err);

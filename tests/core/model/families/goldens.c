@@ -1,8 +1,9 @@
 // tests/core/model/families/goldens.c -- the whole path (tokenizer, prompt, pixels, encoder,
-// projector, decoder, generation) of every family against tensors that Hugging Face transformers
-// computed.
+// projector, decoder, generation) of the models below against tensors that Hugging Face
+// transformers computed; dumping changes no answer.
 //
-// Each stage is read through /dump's taps and compared within its tolerance in golden.json.
+// Each stage is read through /dump's taps and compared within its tolerance in golden.json; the
+// generated ids must be equal.
 #include "core/model/layer.h"
 #include "tests/core/model/families/golden.h"
 
@@ -117,7 +118,7 @@ static void every_chat_equals_the_reference(void **state)
     }
 }
 
-// Dumping changes nothing: the logits of all steps are equal bit for bit.
+// Dumping every tap changes no bit of the logits of any step.
 static void a_probe_never_changes_an_answer(void **state)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {

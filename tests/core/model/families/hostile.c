@@ -1,6 +1,6 @@
-// tests/core/model/families/hostile.c -- model folders whose JSON files have a wrong number, text
-// or list: reading them neither fails a check of the sanitizers nor ends the program, and a model
-// that opens can compute. (tests/fuzz/config.c does so without weights, for longer.)
+// tests/core/model/families/hostile.c -- model folders whose JSON files have a wrong value for a
+// key: neither reading them nor a pass of a model that opens fails a check of the sanitizers or
+// ends the program. (tests/fuzz/config.c reads such configs without weights, for longer.)
 //
 // With HOSTILE=1 in the environment, it tries each value of each key and prints the messages.
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static const char *const folders[] = {
 };
 static const char *const files[] = { "config.json", "preprocessor_config.json",
                                      "processor_config.json", "generation_config.json" };
-// In place of a number, text, flag or list; cJSON writes them as they are.
+// Each replaces the value of a key or of an item of a list; cJSON writes them as they are.
 static const char *const values[] = { "0",   "1",      "2",     "-1",   "3",     "0.5",
                                       "1e9", "1e18",   "7",     "null", "\"x\"", "[]",
                                       "{}",  "[1e18]", "1e999", "NaN",  "1000",  "2147483647" };
@@ -36,7 +36,7 @@ enum { EVERY = 61 }; // the test tries one of this many changes
 static char *folder; // the changed folder
 static int64_t tried, opened;
 
-// Computes two tokens, and counts the tokens of a picture.
+// Counts the tokens of a picture and computes two rows, which may fail.
 static void use(struct model *m)
 {
     const struct decoder *d = &m->decoder;
@@ -70,7 +70,7 @@ static void try_text(const char *file, const char *text, const char *key, const 
     model_free(m);
 }
 
-// Tries each value in place of each member of `parent`, and of the members' members.
+// Tries each value in place of each member of `parent` and, before that, of the member's members.
 static void visit(const char *file, cJSON *root, cJSON *parent)
 {
     for (cJSON *item = parent->child; item; item = item->next) {

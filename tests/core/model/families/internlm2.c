@@ -1,6 +1,6 @@
 // tests/core/model/families/internlm2.c -- core/model/families/internlm2.c and attention_packed: a
 // golden Llama with biases, and the same weights in the layout of InternLM2's files, give the same
-// logits, losses and gradients.
+// logits, losses and gradients; train.method qv trains the packed weight.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static float bias_of(int layer, char which, int row)
 
 // --- the two folders -----------------------------------------------------------------------------
 
-// The golden's name of a tensor, or NULL if the tensor is written separately.
+// The name of a golden tensor in the folder; NULL: it becomes a part of wqkv.
 static char *name_in(const char *name, bool packed)
 {
     static const char *const renamed[][2] = {

@@ -1,6 +1,7 @@
 // tests/core/model/families/internvl.c -- features that InternVL's goldens lack: encoders with
-// RMSNorm and norms of queries and keys against loops over doubles; one model in both layouts; the
-// positions of tiles; refused folders.
+// RMSNorm and norms of queries and keys against loops over doubles; one model in the layouts of
+// transformers and of InternVL's authors; the positions of tiles; the template Hermes-2; refused
+// folders.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,9 +29,9 @@ enum { WIDTH = 32, HEADS = 4, FFN = 56, ROWS = 17, TILES = 5, TENSORS_MAX = 256 
 // --- one model, written in several ways ----------------------------------------------------------
 
 struct variant {
-    bool plain; // RMSNorm and norms of queries and keys, all without biases
+    bool plain; // RMSNorm, norms of queries and keys; no biases of norms, queries, keys and values
     bool chat;  // the authors' layout
-    bool newer; // InternVL3.5, whose other keys and weights are compared too
+    bool newer; // InternVL3.5 instead of InternVL3
     double eps; // "layer_norm_eps", if not 0
 };
 
@@ -76,7 +77,7 @@ static const char *const renamed[][2] = {
     { "attention.projection_layer", "attn.proj" },
     { "attention.q_norm", "attn.q_norm" },
     { "attention.k_norm", "attn.k_norm" },
-    { "attention.q_proj", "attn.qkv" }, // holds the next two as well
+    { "attention.q_proj", "attn.qkv" }, // with the rows of k_proj and v_proj appended
     { "lambda_1", "ls1" },
     { "lambda_2", "ls2" },
     { "layernorm_before", "norm1" },
@@ -332,7 +333,7 @@ static double *product(const struct safetensors *f, const double *x, int64_t row
     return y;
 }
 
-// Computes a tile's attention from its rows [ROWS,WIDTH] of q, k, v.
+// Adds a tile's attention, from its rows [ROWS,WIDTH] of q, k, v, to `to`.
 static void attend_tile(const double *q, const double *k, const double *v, double *to)
 {
     enum { DIM = WIDTH / HEADS };
@@ -351,7 +352,7 @@ static void attend_tile(const double *q, const double *k, const double *v, doubl
         }
 }
 
-// h += scale * y.
+// h += scale * y; frees y.
 static void add_scaled(const struct safetensors *f, double *h, double *y, int64_t rows,
                        const char *name)
 {

@@ -1,6 +1,6 @@
 // tests/core/model/families/kimi.c -- pictures of native resolution (core/picture/preprocess.c,
 // core/model/families/native.c): the patches of Kimi-VL's golden pictures, the numbers of their
-// visual tokens, and the tokens' positions in the picture.
+// visual tokens, the area that the tokens cover, and pictures that are too long.
 #include "core/base/file_in.h"
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
@@ -76,7 +76,7 @@ static void every_picture_equals_the_reference(void **state)
     }
 }
 
-// Kimi's added border lies outside of the picture.
+// The tokens cover the border that Kimi adds, which lies outside of the picture.
 static void tokens_reach_into_the_border(void **state)
 {
     struct golden g;

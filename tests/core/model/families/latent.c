@@ -1,8 +1,9 @@
 // tests/core/model/families/latent.c -- latent attention and mixtures of experts
 // (core/model/attention_latent.c, ffn_experts.c) on the reference's token ids: one pass without a
 // cache, and the same conversation over a cache of latents, over one of keys and values, in pieces,
-// and with listeners. Other shapes (compressed queries, groups of experts, biases), files with all
-// experts in one tensor, and gradients, against loops in double (naive_latent.h).
+// and with listeners. Other shapes (compressed queries, groups of experts, biases), files with the
+// experts of a layer in stacks, LoRA and gradients, against loops in double (naive_latent.h). Many
+// rows in few calls against the ops.
 #include "core/graph/hooks.h"
 #include "tests/core/model/families/golden.h"
 #include "tests/core/model/families/naive_latent.h"
@@ -49,7 +50,8 @@ static struct ids prompt_of(const struct golden *g)
     return ids;
 }
 
-// Computes the prompt in pieces of `piece` rows, then the reference's own tokens one by one.
+// Computes the prompt in pieces of `piece` rows, then the reference's own tokens one by one, and
+// compares all logits; `steps` receives those of the tokens.
 static void follow(const struct golden *g, struct kv *kv, int64_t piece, const struct hooks *hooks,
                    float *steps)
 {
@@ -388,7 +390,8 @@ static void gradients_equal_differences_of_naive_losses(void **state)
     }
 }
 
-// LoRA beside the matrix that the absorbed form splits: both forms give the same results.
+// LoRA on the matrix that attention over cached latents splits: the pass of the prompt and those of
+// single rows equal naive loops with the merged matrix.
 static void lora_counts_in_both_forms(void **state)
 {
     struct naive n;

@@ -1,7 +1,7 @@
 // tests/core/model/families/limits.c -- image.max_tokens (core/picture/preprocess.c,
 // core/picture/tile_grid.c, core/model/families/anyres.c): it equals a lower limit in Qwen2.5-VL's
-// folder; costs of pictures in every family that has a limit; the caches that a change drops;
-// limits that no picture can meet.
+// folder; costs of pictures and changes of the limit in nine models; limits that a picture cannot
+// meet; "min_pixels" of a folder; pictures of too many tiles.
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
 #include "tests/core/model/families/golden.h"
@@ -28,7 +28,7 @@ static void same_bytes(const struct safetensors *a, const struct safetensors *b,
     assert_memory_equal(x->data, y->data, x->bytes);
 }
 
-// The folder of Qwen2.5-VL with a different value of "max_pixels" or a similar key.
+// The folder of Qwen2.5-VL with `pixels` as the value of `key` in preprocessor_config.json.
 static char *folder_with(const char *key, int64_t pixels)
 {
     static const char *const files[] = { "config.json",        "model.safetensors",
@@ -76,7 +76,7 @@ static void a_limit_acts_as_in_the_preprocessor_config(void **state)
 }
 
 // A picture below the folder's "min_pixels" is enlarged, here from 2 x 2 cells by sqrt(12 / 4),
-// rounded up, to 4 x 4 (smart_resize of transformers); one above it is not.
+// rounded up, to 4 x 4 (smart_resize of transformers); larger ones are not.
 static void small_pictures_are_enlarged(void **state)
 {
     struct err err = { 0 };
@@ -97,7 +97,7 @@ static void small_pictures_are_enlarged(void **state)
     golden_close(&g);
 }
 
-// --- every family --------------------------------------------------------------------------------
+// --- several families ----------------------------------------------------------------------------
 
 static const char *const folders[] = { "qwen2.5-vl", "glm-4.1v",        "kimi-vl",
                                        "internvl3",  "llava-onevision", "llava-next",
@@ -121,8 +121,8 @@ static int64_t cells_of(const struct model *m, int64_t width, int64_t height, in
     return cells;
 }
 
-// A picture costs at most the limit or, if that is higher, the family's minimum; never fewer tokens
-// under a higher limit; and its normal cost if that is within the limit.
+// A picture costs at most the limit or, if that is higher, its cost under a limit of 1; never fewer
+// tokens under a higher limit; and its normal cost if that is within the limit.
 static void check_size(const char *folder, const struct model *m, int64_t width, int64_t height)
 {
     const int64_t whole = tokens_of(m, width, height, 0), least = tokens_of(m, width, height, 1);

@@ -1,6 +1,7 @@
 // tests/core/model/families/minicpmv4_6.c -- core/model/families/minicpmv4_6.c,
-// core/model/vision_minicpm.c, the slices of core/picture/tile_grid.c: sizes, parts, prompts, both
-// modes, limits, refusals. (tests/core/model/families/goldens.c compares numbers.)
+// core/model/vision_minicpm.c, the slices of core/picture/tile_grid.c: sizes, parts, limits, both
+// modes, the attention that tokens receive, refusals. (tests/core/model/families/goldens.c compares
+// numbers.)
 #include <math.h>
 
 #include "core/model/families/family.h"
@@ -64,7 +65,7 @@ static void parts_are_tiles(void **state)
     assert_int_equal(t[2].first, t[1].first + t[1].rows * t[1].cols);
     assert_int_equal(m->family->pictures->tokens(m, shape), t[2].first + t[2].rows * t[2].cols);
     assert_true(t[0].rows * t[0].cols != t[1].rows * t[1].cols);
-    // A limit takes slices away, then makes the overview smaller.
+    // Under a limit, the parts still add up to the tokens.
     for (int64_t most = 1; most < 40; most++) {
         struct picture p = { 0 };
         model_size_picture(m, &p, 20, 80, 1, (struct picture_limit){ .most = most, .mode = 4 });
@@ -135,8 +136,8 @@ static void each_part_receives_its_own_attention(void **state)
     golden_close(&g);
 }
 
-// If the last block precedes the joining, a token has the attention to 4 x 4 patches, else to 2 x 2
-// rows of joined patches.
+// A token has the attention that 4 x 4 patches receive or, if the last block follows the joining,
+// that 2 x 2 joined patches receive.
 static void the_last_block_may_precede_the_joining(void **state)
 {
     float received[32], token[2];

@@ -1,7 +1,7 @@
 // tests/core/model/families/mistral3.c -- core/model/families/mistral3.c and Pixtral's encoder
-// (core/model/vision_pixtral.c), which LLaVA can have, too: sizes of pictures, the text between
-// rows of visual tokens, heads that are tied by default, refusals.
-// (tests/core/model/families/goldens.c compares numbers.)
+// (core/model/vision_pixtral.c), which LLaVA can have, too: sizes and pixels of pictures, the text
+// between rows of visual tokens, spellings of configs, refusals. Ministral 3: factors of queries,
+// their gradients, required keys. (tests/core/model/families/goldens.c compares other numbers.)
 #include "core/model/families/family.h"
 #include "core/picture/preprocess.h"
 #include "core/template/sequence.h"
@@ -263,7 +263,7 @@ static void other_spellings_are_read(void **state)
     "\"original_max_position_embeddings\": 16, \"rope_theta\": 1000000.0, \"rope_type\": "       \
     "\"yarn\"}, "
 
-// The golden weights as Ministral 3's: queries grow after position 16.
+// The golden weights as Ministral 3's: queries grow from position 16 on.
 static void queries_grow_with_their_position(void **state)
 {
     struct golden g;
@@ -291,8 +291,8 @@ static void queries_grow_with_their_position(void **state)
     golden_close(&g);
 }
 
-// In a model of one layer, a factor of a row's query does the same as one of the row's scores. Of
-// rows 16 to 31, which alone have targets, it is 1 + 0.1 ln 2.
+// In a model of one layer, a factor of a row's query has the effect of a factor of the row's
+// scores. For rows 16 to 31, which alone have targets, it is 1 + 0.1 ln 2.
 static void gradients_pass_through_the_factors(void **state)
 {
     enum { N = 32 };

@@ -48,7 +48,7 @@ static void set(struct fixture *f, const char *key, const char *value)
     must(engine_set(f->g.engine, key, value, &err), &err);
 }
 
-// Answers a question about these pictures in 3 tokens; returns the dump.
+// Answers a question about these pictures in 3 tokens; returns the opened dump.
 static struct safetensors *ask_about(struct fixture *f, const char *const *pictures, int count,
                                      const char *taps)
 {
@@ -87,6 +87,7 @@ static void grid_of(const struct fixture *f, int picture, int64_t *rows, int64_t
 {
     const struct picture *p = &engine_conversation(f->g.engine)->pictures[picture];
     const struct moon_shape *s = &f->moon.s;
+    // 48: "in_token_limit" of moon_write
     const double limit = 48, patches = (double)(p->image.width / s->patch) *
                                        (double)(p->image.height / s->patch);
     const double scale = patches > limit ? sqrt(limit / patches) : 1;
@@ -126,7 +127,7 @@ static void visual_tokens_equal_naive_loops(void **state)
             struct safetensors *dump = ask_about(&f, &pictures[k], 2, "ids pixels.* visual.*");
             int64_t placeholders = 0;
             const struct safetensor *ids = safetensors_find(dump, "ids");
-            for (size_t n = 0; n < ids->bytes / 4; n++)
+            for (size_t n = 0; n < ids->bytes / 4; n++) // 567: "image_token_index"
                 placeholders += ((const int32_t *)ids->data)[n] == 567;
             const struct picture *p = engine_conversation(f.g.engine)->pictures;
             assert_int_equal(placeholders, p[0].tokens + p[1].tokens);
@@ -285,7 +286,7 @@ static void methods_follow_the_size_of_the_picture(void **state)
     assert_int_equal(rows->bytes / 4,
                      (int64_t)(safetensors_find(dump, "positions")->bytes / 4) - all + keep);
     double first = 0;
-    for (int i = 0; i < 2; i++) { // with norm alignment all tokens have the same norm
+    for (int i = 0; i < 2; i++) { // with norm alignment all visual tokens have the same norm
         const struct safetensor *t = tensor_of(dump, "visual_aligned", i);
         assert_int_equal(t->shape[0], p[i].tokens);
         for (int64_t r = 0; r < t->shape[0]; r++) {

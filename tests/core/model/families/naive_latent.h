@@ -13,7 +13,7 @@
 
 enum { NAIVE_WORDS = 569, NAIVE_TENSORS = 512 }; // NAIVE_WORDS: size of the vocabulary it borrows
 
-// The sizes, named as in config.json.
+// The sizes; naive_config has their keys in config.json.
 struct naive_shape {
     int layers, hidden, heads, q_rank, rank, nope, rope, value, ffn;
     int experts, per_token, shared, width, dense, groups, groups_per_token;
@@ -49,7 +49,7 @@ __attribute__((format(printf, 4, 5))) static inline void naive_add(struct naive 
     t->rows = rows, t->columns = columns;
     t->data = xreallocarray(NULL, (size_t)n, sizeof *t->data);
     const bool gain = !columns && strstr(t->name, "norm");
-    for (int64_t i = 0; i < n; i++) { // rounded as in the file
+    for (int64_t i = 0; i < n; i++) { // float32, as in the file
         const double noise = random_unit((uint64_t)m->count, RANDOM_WEIGHTS, (uint64_t)i) - 0.5;
         t->data[i] = (float)((gain ? 1 : 0) + 0.7 * noise);
     }
@@ -268,7 +268,7 @@ static inline double naive_gain(const struct naive_shape *s, double share)
     return s->factor > 0 ? 1 + share * log(s->factor) / 10 : 1;
 }
 
-// Rotates pairs 2i, 2i + 1 of x [rope] by the angles of a position.
+// Rotates pairs 2i, 2i + 1 of x [rope] by the angles of a position and scales them as yarn does.
 static inline void naive_rotate(double *x, const struct naive_shape *s, int64_t position)
 {
     for (int i = 0; i < s->rope / 2; i++) {
@@ -312,7 +312,7 @@ static inline void naive_row(struct naive *m, int l, const double *x, int64_t po
     free(low);
 }
 
-// h [n, D] += o(attention).
+// h [n, D] += o(attention of the norm of h).
 static inline void naive_attend(struct naive *m, int l, double *h, int64_t n)
 {
     const struct naive_shape *s = &m->s;

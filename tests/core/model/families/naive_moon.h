@@ -1,6 +1,6 @@
 // tests/core/model/families/naive_moon.h -- a second implementation of LLaVA with MoonViT: the
-// folder of a small model (docs/families.md has the layout), and its visual tokens in loops over
-// doubles that share only the file with the program.
+// folder of a small model (docs/families.md has the layout), and its visual tokens, computed from
+// the patches of a picture in loops over doubles.
 #ifndef TESTS_CORE_MODEL_FAMILIES_NAIVE_MOON_H
 #define TESTS_CORE_MODEL_FAMILIES_NAIVE_MOON_H
 
@@ -15,7 +15,8 @@
 
 enum { MOON_TENSORS = 128, MOON_OUT = 60 }; // MOON_OUT: width of that decoder
 
-// The sizes, named as in config.json; the table of positions has rows x cols entries.
+// The sizes of the encoder (moon_config has their keys); its table of positions has rows x cols
+// entries.
 struct moon_shape {
     int layers, hidden, heads, ffn, patch, merge, rows, cols;
     const char *tower; // a file that has the encoder's weights; NULL: random ones
@@ -61,7 +62,7 @@ static inline void moon_add(struct moon *m, const char *name, const int64_t shap
     }
     t->data = xreallocarray(NULL, (size_t)t->count, sizeof *t->data);
     const bool gain = t->rank == 1 && strstr(name, "norm") && strstr(name, ".weight");
-    for (int64_t i = 0; i < t->count; i++) { // rounded as in the file
+    for (int64_t i = 0; i < t->count; i++) { // float32, as in the file
         const double noise = random_unit((uint64_t)m->count, RANDOM_WEIGHTS, (uint64_t)i) - 0.5;
         t->data[i] = (float)((gain ? 1 : 0) + 0.5 * noise);
     }
@@ -225,7 +226,7 @@ static inline void moon_norm(struct moon *m, const char *name, const double *x, 
         y[i] = (x[i] - mean) / sqrt(square + 1e-5) * w->data[i] + b->data[i];
 }
 
-// Keys' cubic convolution kernel with a = -0.75, at distance x.
+// The kernel of cubic convolution (R. Keys, 1981) with a = -0.75, at distance x.
 static inline double moon_cubic(double x)
 {
     const double a = -0.75, d = fabs(x);
@@ -316,7 +317,8 @@ static inline void moon_ffn(struct moon *m, int l, double *h)
     free(x);
 }
 
-// The visual token at (row, col) of the merged grid, from features h [rows * cols, D].
+// The visual token at (row, col) of the merged grid, from features h [n, D] with `cols` patches in
+// a row.
 static inline void moon_project(struct moon *m, const double *h, int64_t row, int64_t col,
                                 int64_t cols, double *token)
 {

@@ -1,6 +1,7 @@
 // tests/core/model/families/native.c -- pictures of any size (core/model/families/native.c,
 // core/picture/preprocess.c): sizes and positions by transformers' formulas, several pictures in
-// one pass, a picture after plain text; Qwen2.5-VL's newer layout; similar models that are refused.
+// one pass, a picture after plain text; configs of Qwen2.5-VL and GLM-4.1V; similar models that are
+// refused.
 #include <math.h>
 
 #include "core/model/families/family.h"
@@ -23,12 +24,12 @@ static void sizes_equal_the_reference(void **state)
         int64_t width, height, qwen[2], glm[2];
     } cases[] = {
         { 2000, 1500, { 1988, 1512 }, { 1988, 1512 } },
-        { 14, 14, { 56, 56 }, { 84, 84 } }, // ties are rounded to the even multiple
+        { 14, 14, { 56, 56 }, { 84, 84 } },
         { 42, 98, { 56, 112 }, { 56, 112 } },
         { 640, 480, { 644, 476 }, { 644, 476 } },
         { 6000, 4000, { 4368, 2912 }, { 2688, 1792 } },
         { 1, 1, { 56, 56 }, { 84, 84 } },
-        { 10, 1500, { 28, 700 }, { 28, 4200 } }, // too narrow: only GLM scales up first
+        { 10, 1500, { 28, 700 }, { 28, 4200 } }, // narrower than 28: GLM first scales it up to that
         { 3000, 20, { 2996, 28 }, { 4200, 28 } },
         { 28, 5600, { 28, 5600 }, { 28, 5600 } },
         { 28, 5601, { 0 }, { 0 } },
@@ -157,7 +158,8 @@ static void pictures_in_one_pass_are_independent(void **state)
 
 // --- a picture after plain text ------------------------------------------------------------------
 
-// Cached rows of plain text have one position each; the picture after them has three.
+// Cached rows of plain text have one position each, the rows of a picture after them three. The
+// answer equals one that is computed without the cache.
 static void a_picture_after_text_continues_the_cache(void **state)
 {
     static const char *const names[] = { "qwen2.5-vl", "glm-4.1v" };

@@ -43,7 +43,7 @@ static const struct safetensor *find_stored(const struct checkpoint *c, const ch
     return NULL;
 }
 
-// Compares the dequantised weights, and the types that are kept in memory.
+// Compares the dequantised weights with the golden tensors "w.NAME".
 static void check_weights(const struct golden *g)
 {
     const struct checkpoint *c = engine_model(g->engine)->checkpoint;

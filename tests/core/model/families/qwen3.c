@@ -1,7 +1,7 @@
 // tests/core/model/families/qwen3.c -- core/model/families/qwen3.c: the decoder of the golden
 // InternVL3.5 as a separate text model, with its own head and with one tied to the embedding;
-// optional keys of the config; similar models. qwen3_moe.c: the language model of the golden
-// Qwen3-VL with experts.
+// yarn; optional keys of the config; similar models that are refused. qwen3_moe.c: the language
+// model of the golden Qwen3-VL with experts.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -382,7 +382,7 @@ static void the_width_of_heads_has_a_default(void **state)
     cJSON_Delete(json);
 }
 
-// Layers 0, 2 and 3 have an ordinary FFN: 0 and 2 because of the step, 3 by the list.
+// Layers 0, 2, 3 and 4 have an ordinary FFN: 3 by the list, the others because of the step.
 static void some_layers_have_no_experts(void **state)
 {
     struct decoder_config c;

@@ -1,5 +1,6 @@
 // tests/core/model/families/training.c -- core/eval/loss.c over the whole model: losses and
-// gradients of the two training samples against those that PyTorch computed.
+// gradients of the two training samples against those that PyTorch computed; ways of computing that
+// change no bit; samples in one pass; a sample without an answer.
 #include "core/base/text.h"
 #include "core/eval/loss.h"
 #include "core/graph/tape.h"
@@ -77,7 +78,7 @@ static void open_sample(struct fixture *f, char which, struct conversation *c, s
     assert_int_equal(c->message_count, 2);
 }
 
-// Adds `share` times the gradients of a sample's loss.
+// Adds `share` times the gradients of a sample's loss; returns the loss.
 static double run(struct fixture *f, char which, double share, bool recompute)
 {
     struct conversation c;
@@ -158,7 +159,7 @@ static void test_norms_only(void **state)
     }
 }
 
-// Trains norms, projector, embedding and head.
+// Trains norms, projector, embedding and, unless it is tied, the head.
 static void test_layernorm(void **state)
 {
     (void)state;
@@ -174,7 +175,8 @@ static void test_layernorm(void **state)
     }
 }
 
-// Trains everything but the encoder; gradients of the mean loss of both samples.
+// Trains everything but the encoder; compares the norms of the gradients of both samples' mean
+// loss.
 static void test_full(void **state)
 {
     (void)state;
@@ -236,7 +238,7 @@ static double share_of(const struct fixture *f)
 // bf16 products change gradients by up to 0.21 of their size (rounding errors are large in small
 // models), and by 0.74 in qwen3.5: the outputs of its small recurrent heads are often near zero
 // before their norm, so that already the last bit of its bf16 weights changes logits by half of the
-// largest. The share of a gradient that is lost or of the wrong sign is at least 1.
+// largest. A gradient that is missing or has the wrong sign would differ by a share of 1 or more.
 static double rounded_share_of(const struct fixture *f)
 {
     return strcmp(f->r.folder, "qwen3.5") ? 0.25 : 0.9;
@@ -268,7 +270,7 @@ static void test_norms_rounded(void **state)
         const size_t most = f.step.peak;
         for (int way = 0; way < 2; way++) {
             forget(&f);
-            f.tape.keep = way ? most / 2 : 0; // some layers kept, others not
+            f.tape.keep = way ? most / 2 : 0; // most / 2: keeps some layers; 0: none
             run(&f, 'a', 1, true);
             same_gradients(&f, want);
         }
@@ -276,7 +278,8 @@ static void test_norms_rounded(void **state)
     }
 }
 
-// Trains weights of all kinds in the encoder.
+// Trains some weights of the encoder: patches, positions, a matrix, a bias and, if it has them, the
+// class token and a layer scale.
 static void train_encoder(struct fixture *f)
 {
     struct vision *v = &f->r.model->vision;
@@ -291,7 +294,7 @@ static void train_encoder(struct fixture *f)
 }
 
 // Recomputing layers, keeping inputs on the host and changing the number of threads change no bit
-// of any gradient, including the encoder's.
+// of a gradient, including the encoder's.
 static void test_same_bits(void **state)
 {
     (void)state;
@@ -314,7 +317,7 @@ static void test_same_bits(void **state)
         for (int way = 0; way < 5; way++) {
             forget(&f);
             if (way == 0) test_device()->set_threads(1);
-            f.tape.keep = way % 2 == 0 ? most / 2 : 0; // some layers kept, others not
+            f.tape.keep = way % 2 == 0 ? most / 2 : 0; // most / 2: keeps some layers; 0: none
             f.tape.offloads.on = way > 2 && test_device()->offload;
             f.step.peak = 0;
             run(&f, 'a', 1, way > 0);

@@ -81,7 +81,8 @@ static void a_head_that_differs_is_not_tied(void **state)
 
 // --- more than the file has ----------------------------------------------------------------------
 
-// A config of a few bytes may promise 1000 layers of 10000 experts.
+// A config of a few bytes may promise 1000 layers of 10000 experts, so binding must not continue
+// after a weight that the file lacks.
 static void binding_ends_at_the_first_weight_that_is_missing(void **state)
 {
     char *folder = scratch_new();
@@ -126,8 +127,8 @@ static void other_forms_of_experts_and_latents_are_refused_by_name(void **state)
     scratch_remove(folder);
 }
 
-// SmolVLM's tokenizer has tokens for the tiles of a picture, Idefics3's has not: the model reads
-// them as plain text.
+// SmolVLM's tokenizer has tokens that name the tiles of a picture. Idefics3's has none: there the
+// names are plain text. A tokenizer that has only some of them is refused.
 static void names_of_tiles_may_be_plain_text(void **state)
 {
     static const struct {
