@@ -1,4 +1,5 @@
-// tests/core/graph/arena.c -- core/graph/arena.c: marks, reuse, a device without memory left.
+// tests/core/graph/arena.c -- core/graph/arena.c: marks, reuse, chunks of large and of expected
+// allocations and of each GPU, a device without memory left.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -59,7 +60,7 @@ static const struct backend two_gpus = {
     .name = "two", .alloc = gpu_alloc, .release = device_release, .gpus = &two
 };
 
-// A small tensor's block is its chunk; the GPU is stored in front of the chunk's first tensor.
+// `first`: the first allocation in a chunk, in front of which gpu_alloc stores the GPU.
 static int gpu_of(const char *first)
 {
     int gpu;
@@ -70,7 +71,7 @@ static int gpu_of(const char *first)
 static void each_gpu_has_its_own_chunks(void **state)
 {
     struct arena a = { .backend = &two_gpus };
-    arena_expect(&a, 100 << 20); // the GPU is not known yet
+    arena_expect(&a, 100 << 20); // ignored: each GPU's share is unknown
     char *zero = arena_alloc(&a, 100);
     assert_int_equal(gpu_of(zero), 0);
     const size_t one_chunk = a.reserved;
@@ -222,7 +223,7 @@ static void expected_memory_is_one_chunk(void **state)
     assert_int_equal(device_used, 0);
 }
 
-// If allocations span several chunks, arena_settle makes them one.
+// If allocations span several chunks, arena_settle frees them, and the next pass takes one chunk.
 static void test_settle(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// tests/core/graph/gradients.c -- core/graph/tape.c and the backward function of every op, against
-// finite differences computed in double on odd shapes, for each instruction set, with one thread
-// and with all.
+// tests/core/graph/gradients.c -- core/graph/tape.c and the backward function of every op but the
+// cross entropy (tape.c), against finite differences computed in double on odd shapes, for each
+// instruction set, with one thread and with all; products with quantised weights.
 #include <glob.h>
 
 #include "kernels/blocks.h"
@@ -121,8 +121,7 @@ static void test_each(void **state)
         for (int k = 0; k < INPUTS; k++) free(known[i][k]);
 }
 
-// Only requested gradients are computed: each input alone gets the same gradient as with the
-// others.
+// An input that alone has a gradient gets the same one as together with the others.
 static void test_each_alone(void **state)
 {
     (void)state;
@@ -201,7 +200,7 @@ static bool is_checked(const char *op, size_t length)
     return length == strlen("cross_entropy") && !strncmp(op, "cross_entropy", length); // tape.c
 }
 
-// Counts the ops that a header declares, each of which must have a check here.
+// Counts the ops that a header declares, each of which must have a check (is_checked).
 static int count_ops(const char *path)
 {
     char line[256];
@@ -220,7 +219,7 @@ static int count_ops(const char *path)
     return found;
 }
 
-// Every function of core/ops/ops.h, and of methods, has a check here.
+// Every op of core/ops/ops.h and of methods has a check.
 static void test_ops_listed(void **state)
 {
     glob_t headers;
@@ -232,7 +231,7 @@ static void test_ops_listed(void **state)
     assert_int_equal(found, 2); // the ops of IRA
 }
 
-// Every backward kernel is used by one of the checks.
+// Every backward kernel is listed by one of the checks.
 static void test_kernels_listed(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // tests/core/graph/gradients.h -- gradients of an op against finite differences: a second, plain
 // implementation in double, and the pass that is compared with it.
 //
-// The loss is the sum of the result's elements, each times a fixed weight; its derivative by each
-// input element is the difference of two evaluations.
+// The loss is the sum of the result's elements, each times a fixed weight; its derivative by an
+// element of an input is the quotient of the difference of two evaluations.
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_H
 
@@ -16,10 +16,10 @@
 enum { INPUTS = 5 };
 
 struct check {
-    const char *op;                      // name in core/ops/ops.h after "op_"
+    const char *op;                      // the op's name after "op_"
     const char *kernels[3];              // kernels that its backward function uses
-    int variant;                         // of the op: for example a GELU variant, or with ranges
-    int64_t in[INPUTS][TENSOR_MAX_RANK]; // shapes; [0][0] = 0: no such input
+    int variant;                         // of the op, such as a form of GELU or of attention
+    int64_t in[INPUTS][TENSOR_MAX_RANK]; // shapes; in[i][0] = 0: no such input
     int64_t out;                         // elements of the result
     void (*plain)(const struct check *c, double *const *in, double *out);
     struct tensor *(*run)(const struct check *c, struct graph *g, struct tensor *const *in);
@@ -71,7 +71,7 @@ static inline void fixture_close(struct fixture *f)
     arena_release(&f->arena);
 }
 
-// The tape's gradients of sum(weights * result) with respect to all inputs.
+// Adds the tape's gradients of sum(weights * result) to those of all inputs.
 static inline void run_back(struct fixture *f, const struct check *c, const float *weights)
 {
     struct tensor *y = c->run(c, &f->g, f->given), d;

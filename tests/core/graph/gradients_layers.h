@@ -1,5 +1,5 @@
 // tests/core/graph/gradients_layers.h -- plain implementations of the ops of layers: products,
-// norms, rotary positions, attention, activations.
+// norms, rotary positions, attention, activations, sums.
 #ifndef TESTS_CORE_GRAPH_GRADIENTS_LAYERS_H
 #define TESTS_CORE_GRAPH_GRADIENTS_LAYERS_H
 
@@ -148,8 +148,8 @@ static struct tensor *run_rope(const struct check *c, struct graph *g, struct te
     return op_rope(g, in[0], co, si);
 }
 
-// Variant 0: every row sees all keys; 1: causal; 2: at most five keys, and every third row none; 3:
-// causal within samples of 40 rows; 4: all keys of such a sample.
+// Variant 0: every row sees all keys; 1: causal; 2: the last five keys, and every third row none;
+// 3: causal within samples of 40 rows; 4: all keys of such a sample.
 static void range_of(const struct check *c, int64_t i, int32_t *first, int32_t *last)
 {
     int64_t n = c->in[0][0], p = c->in[1][0];

@@ -16,13 +16,13 @@ static struct tensor *run_scale(const struct check *c, struct graph *g, struct t
     return op_scale(g, in[0], -1.5f);
 }
 
-// The second factor, which is constant.
+// The values of gate and noise, which are constant.
 static float fixed_factor(int64_t column)
 {
     return 0.5f - 0.25f * (float)column;
 }
 
-// in: v, head; gate and noise are constant. Variant 1: no noise.
+// in: v, head. Variant 1: no gate and no noise.
 static void plain_ira_values(const struct check *c, double *const *in, double *out)
 {
     const int64_t d = c->in[0][2];
@@ -45,8 +45,8 @@ static struct tensor *run_ira_values(const struct check *c, struct graph *g,
     return op_ira_values(g, in[0], in[1], c->variant ? NULL : gate, c->variant ? NULL : noise);
 }
 
-// in: head, prior; then v for a local prior, whose mean is the current v; or v, mean for a global
-// one.
+// in: head, prior; then nothing for ira.prior local-printed; v for local, whose mean is the current
+// v; or v, mean for global.
 static void plain_ira_kl(const struct check *c, double *const *in, double *out)
 {
     const int64_t heads = c->in[1][0], d = c->in[1][1];

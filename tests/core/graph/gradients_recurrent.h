@@ -33,8 +33,8 @@ static struct tensor *run_conv(const struct check *c, struct graph *g, struct te
     return op_causal_conv(g, in[0], in[1], NULL, NULL);
 }
 
-// x of 2 heads of queries and keys of width 3, and of |variant| values of width 5 each, which
-// alternate between the keys if `variant` is negative.
+// A row of x holds 2 heads of queries and 2 of keys, of width 3, then |variant| heads of values, of
+// width 5. A negative variant deals the heads of values to those of keys in turn.
 enum { KEY_HEADS = 2, KEY_WIDTH = 3, VALUE_WIDTH = 5 };
 
 static double squares(const double *x)

@@ -30,7 +30,7 @@ static struct tensor *run_gather_floats(const struct check *c, struct graph *g,
     return op_gather_floats(g, in[0], ids, 5);
 }
 
-// Two rows for each of five results, one of which blends the same row twice.
+// Two rows for each of five results, two of which blend the same row twice.
 static const int32_t blended[] = { 1, 3, 0, 0, 5, 2, 1, 4, 3, 3 };
 static const float shares[] = { 0.25f, 0.75f, 1, -0.5f, 2, 0.125f, 0, 1, 0.3f, 0.6f };
 
@@ -82,8 +82,8 @@ static struct tensor *run_copy(const struct check *c, struct graph *g, struct te
     return op_copy_rows_into(g, into, 1, in[1]) < 0 ? NULL : into;
 }
 
-// Columns 0..1 of in[0] [6,5], then every second column of in[1] [2,4] from 1 on, each of its rows
-// for three of in[0].
+// Columns 0..1 of in[0] [6,5], then every second column of in[1] [2,4] from 1 on; each row of in[1]
+// serves three rows of in[0].
 static void plain_columns(const struct check *c, double *const *in, double *out)
 {
     for (int64_t i = 0; i < 6; i++) {

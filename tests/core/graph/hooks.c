@@ -65,7 +65,7 @@ static struct site_args given(const struct site *site)
     return args;
 }
 
-// True unless the program ends with a bug.
+// True if the site runs in a child process without a bug, which would end the child, or an error.
 static bool survives(const struct site *site, enum deed deed, bool changes)
 {
     const pid_t child = fork();
@@ -110,7 +110,8 @@ static void probes_change_nothing(void **state)
     }
 }
 
-// A vision encoder has no rows of a sequence.
+// At sites without rows of a sequence, such as those of a vision encoder, asking for a row or a key
+// is a bug.
 static void hooks_get_only_a_sites_tensors(void **state)
 {
     for (const struct site *const *site = pass_sites; *site; site++) {

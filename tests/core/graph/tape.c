@@ -1,12 +1,12 @@
 // tests/core/graph/tape.c -- core/graph/tape.c over several ops: the loss, at which the gradients
-// begin; blocks that are computed again; passes that need no gradient.
+// begin; blocks that are computed again; gradients of a pass; passes that need no gradient.
 #include "tests/core/graph/gradients.h"
 
 // --- the loss ------------------------------------------------------------------------------------
 
 static const float row_weights[5] = { 0.3f, 0.1f, 0, 0.7f, 0.2f };
 
-// The losses of the rows, each times its weight.
+// The sum of the rows' losses, each times its weight.
 static void plain_loss_rows(const struct check *c, double *const *in, double *out)
 {
     int64_t d = c->in[0][1], v = c->in[1][0];
