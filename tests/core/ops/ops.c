@@ -14,7 +14,7 @@
 // needs the headers above
 #include <cmocka.h>
 
-// A graph on the CPU with its own arena.
+// A graph on the test's device, with its own arena.
 struct fixture {
     struct arena arena;
     struct graph g;
@@ -77,7 +77,7 @@ static void test_failure_passes(void **state)
     assert_false(graph_ok(g));
 }
 
-// Each refused call on a fresh graph, with a word that its message must contain.
+// Each refused call with a word that its message must contain.
 static void test_refused(void **state)
 {
     struct graph *g = &((struct fixture *)*state)->g;
@@ -110,8 +110,8 @@ static void test_refused(void **state)
     REFUSED(op_attention(g, heads, heads, heads, x, NULL, 1, NULL), "first");
     REFUSED(op_attention(g, heads, heads, heads, NULL, NULL, 1, heads), "probabilities");
     REFUSED(op_patches(g, heads, 5), "patch");
-    // bf16, as in a cache, is accepted only for both keys and values, and only where no gradient is
-    // needed.
+    // bf16, as in a cache, is accepted only for keys and values together and for rows that are
+    // overwritten, and only without a tape.
     struct tensor *narrow = graph_new3(g, DTYPE_BF16, 4, 4, 6);
     struct tensor *rows = graph_new2(g, DTYPE_BF16, 4, 6);
     struct tape tape = { .backend = g->backend };
@@ -148,7 +148,6 @@ static void test_rows(void **state)
     assert_true(graph_ok(g));
 }
 
-// Rows of a rounded or quantised cache, as floats: gathered on the device, and read back.
 static int take_row(void *self, const struct site *site, const struct site_args *args,
                     struct err *err)
 {
@@ -157,6 +156,7 @@ static int take_row(void *self, const struct site *site, const struct site_args 
     return 0;
 }
 
+// Rows stored in several types, as floats: gathered on the device, and read back.
 static void test_floats(void **state)
 {
     static const enum dtype dtypes[] = { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_Q8_0 };
