@@ -1,5 +1,6 @@
-// tests/core/engine/engine.c -- core/engine/engine.c, conversation.c and answer.c on a golden
-// model: turns, reuse of the cache, undo, regen, cancel; failures lose nothing.
+// tests/core/engine/engine.c -- core/engine/, core/talk/conversation.c and answer.c on a golden
+// model: turns, reuse of the cache, undo, regen, cancel, raw ids, passes that leave no trace;
+// failures lose nothing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,14 +26,14 @@ static const int32_t GOLDEN_IDS[24] = {
     399, 84,  34,  301, 89,  399, 78,  266, 465, 99,  547, 456
 };
 
-// A sink that records messages.
+// A sink that records events and may cancel.
 struct heard {
     struct engine *engine;
     struct ids ids; // of the last answer
     struct buf tokens, text, stop;
     int64_t prompt, visual, computed;
-    int answers, messages, undone, cancel_after, token_count;
-    bool in_conversation, cancel_early; // before the answer begins
+    int answers, messages, undone, cancel_after, token_count; // cancel_after: tokens; 0: never
+    bool in_conversation, cancel_early; // cancel_early: cancels before the answer begins
 };
 
 static void hear(void *self, const struct event *e)

@@ -1,5 +1,5 @@
 // tests/core/engine/presets.c -- core/engine/presets.c: settings accept the values of every recipe,
-// and layers depend on the model.
+// layers depend on the model, and recipes do not affect later ones.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -79,7 +79,7 @@ static void layers_follow_the_model(void **state)
     preset_values_release(&v);
 }
 
-// The models of the paper's section 5, by name, and other models of the same families.
+// The first four rows are models of section 5 of CAPA's paper; the layers of others are guessed.
 static void only_models_of_the_paper_have_recommended_layers(void **state)
 {
     static const struct {

@@ -18,7 +18,7 @@ static void hear_notices(void *self, const struct event *e)
     if (e->kind == EVENT_NOTICE) buf_printf(self, "%s\n", e->text);
 }
 
-// Opens the model and records its messages.
+// Opens the model and records notices in `said`.
 static void begin(struct golden *g, struct buf *said)
 {
     struct err err = { 0 };
@@ -47,9 +47,9 @@ static char *all_values(const struct settings *s)
     return buf_take(&b);
 }
 
-// Each of these settings is impossible without another one of them.
+// Some of these settings are impossible without others of them.
 static struct change dependent[] = {
-    { "ira.on", "on" },           { "ira.layers", "2-3" },  { "adapter", NULL }, // trained()
+    { "ira.on", "on" },           { "ira.layers", "2-3" },  { "adapter", NULL }, // set by trained()
     { "ffn.approx", "skip" },     { "ffn.layers", "1" },    { "prune.score", "contribution" },
     { "prune.keep", "0.5,0.25" }, { "prune.layer", "0,2" },
 };
@@ -100,7 +100,8 @@ static void the_order_does_not_matter(void **state)
     scratch_remove(folder);
 }
 
-// A folder that has changed is refused, and the adapter read before stays in use.
+// If the folder of an adapter now lacks the parameters of an enabled method, it is refused, and the
+// adapter read before stays in use; without the method, it replaces that adapter.
 static void a_changed_adapter_is_replaced_only_if_valid(void **state)
 {
     struct golden g;
@@ -203,8 +204,8 @@ static void equivalent_values_keep_the_cache(void **state)
     end(&g, &said);
 }
 
-// An adapter may be unloaded alone or with other changes, unless the request enables the method
-// itself.
+// An adapter may be unloaded alone or with changes of other settings, but not with a change of the
+// method that needs it.
 static void unloading_an_adapter_disables_its_method(void **state)
 {
     const struct change off[] = { { "sample.top_k", "7" }, { "adapter", "off" } },
