@@ -1,5 +1,5 @@
 // tests/core/stages/stages.c -- layers distributed over stages: all of them, in order, and no other
-// split has a smaller largest stage.
+// split has a smaller largest stage; which layers a process has.
 #include "core/stages/stages.h"
 
 #include <setjmp.h>
@@ -21,7 +21,8 @@ static double largest(const double *bytes, double first, double last, int count,
     return most;
 }
 
-// The best of all splits of layers `at`.. over stages k.., found by trying all of them.
+// Returns the size of the largest stage in the best split, found by trying all first layers of
+// stages k and later; `from` has those of earlier stages.
 static double best(const double *bytes, int layers, double first, double last, int count, int *from,
                    int k)
 {
@@ -54,7 +55,7 @@ static void splits_minimise_the_largest_stage(void **state)
     }
 }
 
-// A model in one process is both first and last stage, and has all layers.
+// A model in one process is both first and last stage and has all layers; a stage has its own.
 static void one_process_has_all_layers(void **state)
 {
     struct decoder_part part = { .first_layer = 2, .end_layer = 5 };
