@@ -1,5 +1,5 @@
 // tests/core/template/jinja.c -- core/template/jinja*.c: templates as Python renders them,
-// origins of text, refusals, and bounds.
+// origins of text, refusals, bounds, and the variables that a template reads.
 //
 // The expected texts are from Python's Jinja2 3.1.6, in the environment that transformers sets up:
 // trim_blocks, lstrip_blocks, loop controls, {% generation %}, its own tojson.
@@ -244,7 +244,8 @@ static void test_origin(void **state)
            "[a].[B].[c].[aBc][a]");
 }
 
-// Bytes record their position in their text, so that a complete text is recognised.
+// Spans record where their bytes begin in the value, so that a complete value is recognised, or
+// SIZE_MAX if the template changed them.
 static void test_whole(void **state)
 {
     struct err err;
@@ -289,7 +290,7 @@ static void test_refused(void **state)
     refused("{{ 'x'.replace('', 'y') }}", "replacing an empty text is not supported");
 }
 
-// Features of Jinja2 that no published template uses are refused by name, with the line.
+// Features of Jinja2 that this engine leaves out are refused by name, with the line.
 static void test_left_out(void **state)
 {
     static const char *const statements[] = { "with", "include", "block", "autoescape",
@@ -497,7 +498,7 @@ static void test_long(void **state)
     static const struct {
         const char *before, *item, *behind;
         int count;
-        const char *expected; // NULL: exceeds the bounds
+        const char *expected; // NULL: takes too many steps
     } lists[] = {
         { "{{ dict(", "a#=1,", ") | length }}", 3000, "3000" },
         { "{{ dict(", "a#=1,", ") | length }}", 25000, NULL },
@@ -542,7 +543,7 @@ static void test_variables(void **state)
         const char *text, *names;
     } templates[] = {
         // The expected names are those of Jinja2's meta.find_undeclared_variables, without
-        // functions.
+        // functions; one for each place that reads them.
         { "{{ a }}{% set b = c | default(d) %}{{ b }}{{ e.f[g] }}{{ 'h' ~ i }}", " a c d e g i" },
         { "{% set x = x if x is defined else 1 %}{{ x }}", " x x" },
         { "{% if not x is defined %}{% set x = 1 %}{% endif %}{{ x }}", " x" },

@@ -1,4 +1,4 @@
-// tests/core/template/message.c -- core/template/message.c: roles, content, copies.
+// tests/core/template/message.c -- core/template/message.c: roles, content, copies, releases.
 #include "core/template/message.h"
 
 #include <setjmp.h>

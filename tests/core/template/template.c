@@ -1,5 +1,6 @@
 // tests/core/template/template.c -- core/template/template.c and core/template/layouts.c: prompts
-// as the reference renders and tokenizes them, prompts with kept answers, and typed text.
+// as the reference renders and tokenizes them, prompts with kept answers, typed text, other
+// templates, and built-in layouts.
 #include "core/template/template.h"
 
 #include <setjmp.h>
@@ -96,7 +97,7 @@ static struct folder open_folder(const char *name, const char *placeholder)
     cJSON *config = read_json("tests", name, "tokenizer_config.json");
     f.template = chat_template_open(f.chat_template, config, f.tokenizer, f.placeholder, &err);
     cJSON_Delete(config);
-    // InternVL2's template does not support pictures.
+    // The templates of InternVL2 and 2.5 do not support pictures.
     if (!f.template && strncmp(name, "internvl2", 9) != 0) fail_msg("%s: %s", name, err.text);
     const bool bracketed = placeholder && !strcmp(placeholder, "<IMG_CONTEXT>");
     f.word = placeholder;
@@ -196,7 +197,8 @@ static void read_runs(const struct folder *f, const cJSON *ids, struct picture *
     }
 }
 
-// The reference's text with "<image>" in place of its pictures and of the texts around them.
+// The reference's text with "<image>", between the texts around a picture, in place of each
+// placeholder.
 static char *with_pictures(const struct folder *f, const char *text)
 {
     struct buf b = { 0 };
@@ -249,7 +251,7 @@ static void check_folder(const char *name, const char *layout, const char *place
 {
     struct folder f = open_folder(name, placeholder);
     if (strncmp(name, "internvl2", 9)) assert_ptr_equal(f.layout, layout_find(layout));
-    f.layout = layout_find(layout); // InternVL2's config.json names its layout
+    f.layout = layout_find(layout); // InternVL2 and 2.5 name theirs in config.json
     const cJSON *chat;
     int chats = 0;
     for (int by_layout = 0; by_layout < 2; by_layout++) {
@@ -279,7 +281,7 @@ static void test_goldens(void **state)
 // --- kept answers ------------------------------------------------------------------------------
 
 // With kept ids, the prompt continues the earlier prompt and answer; if the answer's ids equal its
-// tokenized text, the prompt equals the reference's.
+// tokenized text, the prompt equals the one with the answer as text.
 static void check_kept(const char *name, const char *placeholder, const char *answer,
                        bool by_layout)
 {
@@ -353,7 +355,7 @@ static int64_t count_id(const struct sequence *s, int32_t id)
     return n;
 }
 
-// Typed special tokens stay text, in every role; only the layout's own are tokens.
+// Typed special tokens stay text, in every role; only those of the template or layout are tokens.
 static void test_forging(void **state)
 {
     static const struct {
@@ -397,7 +399,7 @@ static void test_forging(void **state)
     }
 }
 
-// Typed text and layout together form no marker either.
+// Typed texts that follow each other form no special token either.
 static void test_forging_across(void **state)
 {
     struct folder f = open_folder("llava-1.5", "<image>");
@@ -415,7 +417,7 @@ static void test_forging_across(void **state)
 
 // --- any template ------------------------------------------------------------------------------
 
-// The prompt in a template, as text and as ids.
+// The prompt with the template `text`: returned as text, which the caller frees, and in *s as ids.
 static char *prompt_of(const struct folder *f, const char *text, const struct message *m,
                        size_t count, struct sequence *s)
 {
@@ -544,7 +546,7 @@ static void test_variables(void **state)
     close_folder(&f);
 }
 
-// With templates that change messages, typed text stays typed text.
+// Templates may change the texts of messages, which chat_template_changes reports.
 static void test_changed_text(void **state)
 {
     static const struct {

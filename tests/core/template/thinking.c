@@ -81,7 +81,7 @@ static void check_in(const struct thinking_list *l, bool opened, const char *tex
     for (size_t at = 0, n = strlen(text); at < n; at += size) {
         char *piece = xstrndup(text + at, size < n - at ? size : n - at);
         thinking_push(&t, piece, &reasoning, &answer);
-        if (t.turned) { // all text so far was reasoning
+        if (t.turned) { // the text before a closing mark was reasoning
             buf_clear(&reasoning);
             buf_puts(&reasoning, t.reasoning.data);
             buf_clear(&answer);
