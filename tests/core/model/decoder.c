@@ -1,6 +1,6 @@
-// tests/core/model/decoder.c -- core/model/decoder.c: passes in parts, also with a cache in bf16;
-// long prompts in blocks; listeners that change nothing; passes that stop in the middle; methods
-// that replace an FFN or drop rows. decoder_bind.c: the split of layers over GPUs.
+// tests/core/model/decoder.c -- core/model/decoder.c: passes in parts, with a cache in f32 or
+// bf16; long prompts in blocks; listeners that change nothing; passes that stop in the middle;
+// methods that replace an FFN or drop rows. decoder_bind.c: the split of layers over GPUs.
 // (tests/core/model/families compares values with the reference.)
 #include <math.h>
 #include <setjmp.h>
