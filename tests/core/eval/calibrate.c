@@ -26,7 +26,8 @@ static void hear(void *self, const struct event *e)
 {
     struct run *r = self;
     if (e->kind == EVENT_NOTICE) buf_printf(&r->log, "%s\n", e->text);
-    // Fails in the third layer of the next sample; a layer has two norms.
+    // The sixth norm of the next sample fails, in the second or third layer: a layer has two, and
+    // `phases` computes one more for each layer's logits.
     if (e->kind == EVENT_PROGRESS && (int64_t)e->progress->step == r->fails_after) {
         until = 5;
         r->fails_after = -1;
