@@ -1,6 +1,6 @@
 // tests/core/eval/grid.c -- core/eval/grid.c: the cells that run, their order, the cells that are
 // kept, and the effect of a failure; models x checkpoints, settings and sets, killed and resumed;
-// distribution of samples to a team in rounds.
+// distribution of samples to ranks in rounds.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

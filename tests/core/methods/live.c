@@ -253,8 +253,8 @@ static void changes_between_tokens_apply(void **state)
     golden_close(&g);
 }
 
-// Before the third token, a change and a reset lead to two layers and one share. The answer cannot
-// continue with them, so it keeps its settings.
+// Before the third token, a change and a reset that would lead to two layers and one share are
+// refused, and the answer continues.
 static void misfit_between(void *self)
 {
     struct posting *p = self;
@@ -301,8 +301,8 @@ static void late_changes_apply_before_the_next_line(void **state)
     golden_close(&g);
 }
 
-// Another share or score of pruning keeps all cached tokens; norm alignment keeps those before the
-// picture, another arithmetic none.
+// A different share or score of pruning keeps all cached tokens; norm alignment keeps those before
+// the picture, a different arithmetic none.
 static void layers_before_pruning_stay_cached(void **state)
 {
     struct golden g;

@@ -59,7 +59,7 @@ static void test_runs(void **state)
     free(data);
 }
 
-// Samples of very different lengths: each lane meets the longest ones, but never all lanes at once.
+// Samples of very different lengths: over the steps, each lane gets some of the longest ones.
 static void test_lengths(void **state)
 {
     (void)state;
