@@ -135,7 +135,8 @@ static void hidden_text_returns_after_its_layers(void **state)
     golden_close(&g);
 }
 
-// The state after a picture, which the cache keeps, depends on the picture's last token.
+// If a picture's last token is hidden, the cached recurrent state after the picture is computed
+// again.
 static void recurrent_states_are_computed_again(void **state)
 {
     struct golden g;

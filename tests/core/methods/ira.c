@@ -325,7 +325,8 @@ static void forget(struct trained *p)
     p->count = 0;
 }
 
-// "ira.2.head.bias" of run "ira.train" is "ira.train.2.grad.head.bias".
+// The gradient of "ira.2.head.bias" in run "ira.train" is the golden "ira.train.2.grad.head.bias".
+// Of a value weight's gradient, only the norm is compared.
 static void compare_gradients(const struct fixture *f, const struct trained *p)
 {
     char name[96];

@@ -341,8 +341,8 @@ static void vectors_are_computed(void **state)
     expect(err.text, "do not differ");
 }
 
-// The vector of one sample each is the difference of the dumped states of the last positions, even
-// while other vectors steer; the provenance then has no steering.
+// The vector of one sample on each side is the difference of the dumped states at the last
+// positions, even while other vectors steer; the provenance does not name these.
 static void states_equal_a_dump(void **state)
 {
     static const char *const questions[] = { "what is this?", "describe it" };

@@ -77,7 +77,7 @@ static int64_t check_file(const char *path, const char *rows)
     assert_int_equal(count, p.rows);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) check_row(&p, i, PARQUET_PICTURES, expected[i]);
-    assert_true(p.block_count <= 256 + 9 * p.leaf_count); // each value searches all blocks
+    assert_true(p.block_count <= 256 + 9 * p.leaf_count); // every search visits all blocks
     parquet_release_pages(&p);
     for (int64_t i = count; i-- > 0;) check_row(&p, i, PARQUET_ALL, expected[i]);
     for (int64_t i = 0; i < count; i++) cJSON_Delete(expected[i]);

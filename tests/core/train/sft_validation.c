@@ -142,7 +142,8 @@ static void test_left_out_links_nothing(void **state)
 
 // --- measured values -----------------------------------------------------------------------------
 
-// The loss of /eval on a data file, with the adapter in `out`.
+// Returns the loss of /eval on a data file, with the adapter in `out` and these settings (keys and
+// values in turn, up to NULL).
 static double evaluated_loss(const char *data, const char *out, const char *const *settings)
 {
     struct err err = { 0 };
