@@ -326,7 +326,7 @@ static void forget(struct trained *p)
 }
 
 // The gradient of "ira.2.head.bias" in run "ira.train" is the golden "ira.train.2.grad.head.bias".
-// Of a value weight's gradient, only the norm is compared.
+// For value weights, only the norm of the gradient is compared.
 static void compare_gradients(const struct fixture *f, const struct trained *p)
 {
     char name[96];
