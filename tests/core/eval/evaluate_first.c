@@ -1,6 +1,7 @@
 // tests/core/eval/evaluate_first.c -- core/eval/evaluate_first.c: with a question asked before
 // those of a sample, the answers equal those of a sample that contains that question and its
-// answer. One first answer per picture, cancellation, given answers, metrics that do not ask.
+// answer. Also one first answer for several questions, cancellation, given answers, and metrics
+// that need no first question.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

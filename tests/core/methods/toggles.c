@@ -69,7 +69,7 @@ static bool toggle(struct golden *g)
     return engine_set(g->engine, switches[i].key, switches[i].values[draw(values)], &err) == 0;
 }
 
-// Gives a new engine g's settings, pictures and first `messages` messages.
+// Gives a new engine the settings, the pictures and the first `messages` messages of g.
 static void copy_engine(struct golden *fresh, const struct golden *g, size_t messages)
 {
     struct err err = { 0 };

@@ -16,8 +16,8 @@
 struct expected {
     const char *id, *kind, *question, *references; // references and choices: separated by |
     const char *choices;
-    int right;
-    size_t pictures;
+    int right;       // index of the right choice; -1: none
+    size_t pictures; // how many the sample has
 };
 
 static char *join(char *const *texts, size_t count)
@@ -27,7 +27,7 @@ static char *join(char *const *texts, size_t count)
     return buf_take(&b);
 }
 
-// Checks that the sample's pictures can be read and have that size.
+// Checks that the sample's pictures can be read and have wide x high pixels.
 static void check_pictures(const struct dataset *d, const struct sample *s, int64_t wide,
                            int64_t high)
 {
