@@ -1,6 +1,6 @@
 // tests/core/engine/proposal.c -- core/engine/proposal.c and engine_settings.c: settings are
 // checked together in any order and applied together or not at all; the states that they make stale
-// are reported once.
+// are reported once; adapters that are refused, changed or unloaded; settings of a saved session.
 #include "core/engine/proposal.h"
 #include "tests/core/model/families/golden.h"
 // needs the headers above

@@ -1,5 +1,5 @@
 // tests/core/model/visual.c -- core/model/visual.c: text and visual tokens reach their rows, and
-// DeepStack's rows the layers after which they are added.
+// DeepStack's rows the layers after which they are added; a picture without tokens is an error.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // tests/core/model/families/gemma4.c -- core/model/families/gemma4.c, gemma4_unified.c,
 // gemma4_text.c, gemma4_unified_text.c, core/model/attention_shared.c, pass_shared.c,
 // vision_gemma.c, vision_gemma_unified.c: configs, sizes of heads, which layer shares which keys,
-// which rows see which, sizes of pictures, shared keys after pruning and undo, refusals.
+// which rows see which, sizes of pictures, shared keys after pruning, names of modules, refusals.
 // (tests/core/model/families/goldens.c compares numbers.)
 #include "core/model/companions.h"
 #include "core/model/families/family.h"

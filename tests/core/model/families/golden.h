@@ -56,6 +56,8 @@ static inline void hear(void *self, const struct event *e)
     ids_append(&g->answer, e->answer->ids, e->answer->count);
 }
 
+// Opens the model on a device, with the settings of its goldens: float32, a fixed date, no end of
+// sequence, the variables of the chat template.
 static inline void golden_open_on(struct golden *g, const char *name, const struct backend *backend)
 {
     struct err err = { 0 };
@@ -122,7 +124,7 @@ static inline int golden_layer(const struct golden *g, const char *method, const
     return layer->valueint;
 }
 
-// The layer after which CAPA's goldens prune.
+// The layer after which CAPA's goldens prune (1 if golden.json names none).
 static inline int golden_capa_layer(const struct golden *g)
 {
     const cJSON *capa = json_get(json_get(g->json, "methods"), "capa");

@@ -26,7 +26,7 @@ static const char *const folders[] = {
 };
 static const char *const files[] = { "config.json", "preprocessor_config.json",
                                      "processor_config.json", "generation_config.json" };
-// Each replaces the value of a key or of an item of a list; cJSON writes them as they are.
+// Each replaces the value of a key or an item of a list; cJSON writes them as they are.
 static const char *const values[] = { "0",   "1",      "2",     "-1",   "3",     "0.5",
                                       "1e9", "1e18",   "7",     "null", "\"x\"", "[]",
                                       "{}",  "[1e18]", "1e999", "NaN",  "1000",  "2147483647" };
@@ -115,7 +115,8 @@ static void wrong_values_are_refused(void **state)
         scratch_remove(folder);
         free(from);
     }
-    print_message("%lld changes, one of %d tried\n", (long long)tried, EVERY);
+    print_message("%lld changes, one of %d tried\n", (long long)tried,
+                  getenv("HOSTILE") ? 1 : EVERY);
     assert_true(opened > 0);
 }
 
