@@ -193,7 +193,7 @@ static int only_look(void *self, struct graph *g, const struct site *site, struc
     return 0;
 }
 
-// The prompt takes several blocks of rows (on a CPU three of 700).
+// On a CPU, the prompt takes three blocks of 700 rows.
 static void check_looking(enum matmul_mode mode)
 {
     struct bench b;

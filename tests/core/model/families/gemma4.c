@@ -60,8 +60,8 @@ static void layers_share_the_last_keys_of_their_kind(void **state)
     assert_false(c.pictures_whole);
 }
 
-// In layers without a window, only the first quarter of the pairs rotates, with the frequencies
-// that it has among all pairs.
+// In layers without a window, only the first quarter of the pairs rotates; the exponents of its
+// frequencies are fractions of the whole width.
 static void some_pairs_of_wide_heads_do_not_turn(void **state)
 {
     struct err err = { 0 };

@@ -76,7 +76,7 @@ static void a_limit_acts_as_in_the_preprocessor_config(void **state)
 }
 
 // A picture below the folder's "min_pixels" is enlarged, here from 2 x 2 cells by sqrt(12 / 4),
-// rounded up, to 4 x 4 (smart_resize of transformers); larger ones are not.
+// rounded up, to 4 x 4 (smart_resize of transformers); others keep their size.
 static void small_pictures_are_enlarged(void **state)
 {
     struct err err = { 0 };
