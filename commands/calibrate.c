@@ -47,14 +47,14 @@ const struct command command_calibrate = {
     .name = "calibrate",
     .usage = "/calibrate ffn|norms|sinks|phases|lens DATA OUT " SET_SOURCE_USAGE
              " [--images DIR] [--limit N] [--once] | merge OUT FILE...",
-    .help = "Measures FFN redundancy, token norms, sinks, phases or lenses on a data set.",
+    .help = "Measures FFN redundancy, norms, sinks or phases, or fits lenses, on a data set.",
     .details =
         "Runs as a job (/jobs, /wait).\n"
         "ffn          per layer: redundancy of the FFN for visual and text tokens, and the\n"
         "             least-squares factor of each dimension (alpha), for ffn.approx and\n"
         "             ffn.layers auto\n"
-        "norms        norms of visual and text tokens by layer; /norms shows them for\n"
-        "             comparison\n"
+        "norms        norms of visual and text tokens by layer, and cosines between layers;\n"
+        "             /norms shows the norms for comparison\n"
         "sinks        the first token's largest dimensions by layer, for /sinks\n"
         "phases       by layer: contribution of visual tokens, and how far the layer's prediction\n"
         "             of the next token is from the model's (Hellinger distance); from these,\n"

@@ -14,8 +14,8 @@ static const struct option_row options[] = {
     { "MODEL", NULL, "a folder, GGUF file or name in the hub cache", OPTION_TEXT,
       .at = offsetof(struct load_options, model) },
     { "--mmproj", "FILE",
-      "picture encoder of a GGUF model (default: the mmproj*.gguf beside it with the most similar "
-      "name); none loads the text model alone",
+      "picture encoder of a GGUF model (default: of the *mmproj*.gguf beside it that fit, the one "
+      "with the most similar name); none loads the text model alone",
       OPTION_TEXT, .at = offsetof(struct load_options, encoder) },
     { "--ignore-weights", NULL,
       "loads the model without weights that vlmsh does not know, but then its answers are wrong",

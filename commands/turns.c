@@ -55,6 +55,8 @@ const struct command command_answer = {
     .also = "reply edit",
     .usage = "/answer",
     .help = "Answers the last user message, such as one that /messages added.",
+    .details = "Attached pictures that wait join that message, or are a message of their own if it "
+               "has an answer.",
     .needs = NEEDS_MODEL,
     .run = answer_run,
 };
