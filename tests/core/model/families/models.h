@@ -8,7 +8,7 @@
 #define GOLDEN_SEEING                                                                             \
     "llava-1.5", "llava-siglip-llama3", "internvl3", "qwen2.5-vl", "glm-4.1v", "llava-onevision", \
         "kimi-vl", "qwen3-vl"
-// Models with goldens of norm alignment, pruning and training.
+// Vision models with goldens of norm alignment, pruning scores and training.
 #define GOLDEN_TRAINED                                                                            \
     GOLDEN_SEEING, "internvl3.5", "internvl3.5-moe", "smolvlm", "gemma3", "gemma4", "gemma4-moe", \
         "gemma4-unified", "mistral3"
