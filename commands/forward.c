@@ -67,8 +67,11 @@ const struct command command_dump = {
     .also = "tensors activations hidden export",
     .usage = "/dump NAME... FILE.safetensors",
     .help = "Writes tensors of the next forward pass (of an answer or /forward) to a file.",
-    .details = "NAME is a tap (/help taps lists them); * matches anything: layer.3.in, "
-               "attn.*.probs, logits.",
+    .details =
+        "NAME is a tap (/help taps lists them); * matches anything, ? one character: "
+        "layer.3.in, attn.*.probs, logits. All are of the prompt's pass, except step.logits, "
+        "which are of the answer's tokens. If tokens are pruned, tensors after that have only the "
+        "rows that remain (rows.K). Replaces a file only if it is empty or a dump.",
     .min = 2,
     .max = -1,
     .needs = NEEDS_MODEL,

@@ -160,8 +160,9 @@ const struct metric metric_letter = {
     .help = "Share of right letters in multiple-choice questions.",
     .rule = "the whole answer if it is a letter; else the letter after \"answer\"; else the "
             "first capital letter of a choice that is a separate word (B, B., (B), but not the "
-            "words A and I); else a lower-case letter after \"is\" at the end of a sentence; "
-            "else the only choice whose text is in the answer; otherwise wrong",
+            "words A and I); else a lower-case letter after \"is\", \"option\" or \"choice\" at "
+            "the end of a sentence; else the only choice whose text is in the answer; otherwise "
+            "wrong",
     .score = score,
     .summary = choices_summary,
 };

@@ -365,10 +365,9 @@ const struct metric metric_realworldqa_lmms_eval = {
 const struct metric metric_blink_lmms_eval = {
     .name = "blink-lmms-eval",
     .help = "Multiple choice as lmms-eval scores BLINK.",
-    .rule =
-        "the first line if it is only a letter; else the last letter after \"answer\" or "
-        "\"answer is\"; else the last (X); else the first letter of the answer. Only letters of "
-        "the question's choices count",
+    .rule = "the first line if it is only a letter; else the last letter after \"answer\" or "
+            "\"answer is\"; else the last (X); else the letter with which the answer begins. Only "
+            "letters of the question's choices count",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_blink,
     .score = choices_score,
@@ -378,7 +377,7 @@ const struct metric metric_blink_lmms_eval = {
 const struct metric metric_cvbench_lmms_eval = {
     .name = "cvbench-lmms-eval",
     .help = "Multiple choice as lmms-eval scores CV-Bench and EmbSpatial-Bench.",
-    .rule = "the first letter of the answer, even if it begins a longer word, ignoring case",
+    .rule = "the letter with which the answer begins, even in a longer word, ignoring case",
     .suite = SUITE_LMMS_EVAL,
     .letter = read_first,
     .score = choices_score,

@@ -8,7 +8,8 @@
 static const struct tap taps[] = {
     { "ids", NULL, TAP_IDS, "[N] token ids, the placeholder at visual positions (int32)" },
     { "positions", NULL, TAP_POSITIONS, "[N] or [3,N] rotary positions (int32)" },
-    { "pixels.%I", SITE_PIXELS, TAP_X, "[3,H,W] pixels of a picture as the encoder reads them" },
+    { "pixels.%I", SITE_PIXELS, TAP_X,
+      "pixels of a picture as the encoder reads them: [3,H,W], [tiles,3,H,W] or [patches,values]" },
     { "vision.layer.%L.%I", SITE_VISION_LAYER, TAP_X,
       "[S',Dv] input of an encoder block; K one past the last: output of the encoder" },
     { "vision.%I", SITE_VISION, TAP_X, "[S,Dv] input of the projector" },
@@ -25,10 +26,10 @@ static const struct tap taps[] = {
     { "ffn.%L.out", SITE_FFN_OUT, TAP_X, "[N,D] residual stream after an FFN" },
     { "score.%L", SITE_SCORE, TAP_X,
       "[S] pruning scores of the visual tokens in a layer (score.input: before the first)" },
-    { "kept", SITE_KEPT, TAP_X, "[k] visual tokens kept, counted among all of them (int32)" },
+    { "kept", SITE_KEPT, TAP_X,
+      "[k] visual tokens kept in the end, counted among all of them (int32)" },
     { "kept.%L", SITE_KEPT, TAP_X,
-      "[k] visual tokens kept after layer K, if several layers prune (kept.input: before the "
-      "first)" },
+      "[k] visual tokens kept after layer K (kept.input: before the first)" },
     { "logits", SITE_LOGITS, TAP_X, "[N,V] logits of every prompt position" },
     { "step.logits", SITE_STEP_LOGITS, TAP_ROWS,
       "[n,V] logits from which each generated token was chosen" },
