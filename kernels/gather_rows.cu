@@ -19,7 +19,7 @@ static int gather(void *y, const void *x, const struct tensor *index, size_t row
 
 int gather_rows_cuda(struct tensor *y, const struct tensor *x, const struct tensor *index)
 {
-    const size_t row = (size_t)tensor_row(x) * dtype_size(x->dtype);
+    const size_t row = dtype_bytes(x->dtype, tensor_row(x));
     const size_t bytes = row * (size_t)tensor_count(index);
     if (!bytes) return 0;
     // In place, a block could overwrite a row before another block reads it, so this copies through

@@ -73,8 +73,8 @@ OP(clip, (struct tensor *y, const struct tensor *x, float low, float high))
 OP(add, (struct tensor *y, const struct tensor *a, const struct tensor *b))
 // y = softmax over the last dimension of x * scale; in place allowed.
 OP(softmax, (struct tensor *y, const struct tensor *x, float scale))
-// y row i = x row index[i] (i32 [N]); x and y have the same dtype, any without blocks; y may be x if
-// index ascends.
+// y row i = x row index[i] (i32 [N]); x and y have the same dtype, which may have blocks; y may be x
+// if index ascends.
 OP(gather_rows, (struct tensor *y, const struct tensor *x, const struct tensor *index))
 // y row index[i] = x row i; other rows of y are unchanged. Indices are distinct. x and y have the
 // same dtype, any without blocks; or x is f32 and y bf16, rounded to nearest, ties to even.

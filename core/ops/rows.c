@@ -63,7 +63,7 @@ static bool want_rows(struct graph *g, const char *op, const struct tensor *into
     char left[96], right[96];
     const bool rounded = into->dtype == DTYPE_BF16 && x->dtype == DTYPE_F32 && !tape_on(g);
     if (into->rank > 0 && x->rank > 0 && (into->dtype == x->dtype || rounded) &&
-        op_columns(into) == op_columns(x))
+        !dtype_in_blocks(into->dtype) && op_columns(into) == op_columns(x))
         return true;
     graph_fail(g, "%s: rows of %s do not fit into %s", op, op_shape(x, left),
                op_shape(into, right));

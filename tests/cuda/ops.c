@@ -88,6 +88,11 @@ static void check_rows(int64_t n, int64_t d)
     struct pair thin = pair_weights(DTYPE_BF16, n, d, 4); // an odd d is copied byte by byte
     ON_BOTH(gather_rows, OF(thin), OF(rounded), OF(some));
     pair_compare("gather_rows of bf16", &thin, 0, 0);
+    struct pair blocks = pair_weights(DTYPE_Q8_0, 2 * n, 96, 6);
+    struct pair few = pair_weights(DTYPE_Q8_0, n, 96, 7), wide = pair_result(2, n, 96, 0);
+    ON_BOTH(gather_rows, OF(few), OF(blocks), OF(some));
+    ON_BOTH(widen, OF(wide), OF(few));
+    pair_compare("gather_rows of blocks", &wide, 0, 0);
     struct pair other = pair_weights(DTYPE_BF16, n, d, 5);
     ON_BOTH(scatter_rows, OF(rounded), OF(other), OF(some));
     pair_compare("scatter_rows of bf16", &rounded, 0, 0);
