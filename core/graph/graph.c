@@ -132,7 +132,8 @@ struct tensor *graph_view(struct graph *g, struct tensor *t, int rank, const int
     if (!t || !graph_ok(g)) return NULL;
     struct tensor *view = arena_alloc_host(g->arena, sizeof *view);
     if (!view) return graph_fail(g, "out of memory on %s", g->backend->name);
-    *view = (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank };
+    *view =
+        (struct tensor){ .data = t->data, .dtype = t->dtype, .rank = rank, .on_host = t->on_host };
     memcpy(view->shape, shape, (size_t)rank * sizeof *shape);
     if (tensor_count(view) != tensor_count(t)) return graph_fail(g, "a view changes the size");
     return share_grad(g, view, t, 0) ? view : NULL;

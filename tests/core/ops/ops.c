@@ -52,6 +52,8 @@ static void test_matmul(void **state)
     assert_int_equal(y->shape[1], 5);
     // x row 0 and w row 0 are -3 -2 -1 0
     assert_float_equal(((float *)y->data)[0], 14 - 3, 1e-6);
+    struct tensor *host = graph_new_host(g, DTYPE_F32, 2, w->shape);
+    assert_true(graph_view(g, host, 2, (int64_t[]){ 4, 5 })->on_host);
     // no rows: no error, nothing computed
     y = op_matmul(g, graph_rows(g, x, 0, 0), w, NULL);
     assert_non_null(y);
@@ -101,6 +103,8 @@ static void test_refused(void **state)
     REFUSED(op_matmul(g, x, x, vector), "bias");
     REFUSED(op_embedding(g, x, index, 4), "index 4");
     REFUSED(op_gather_rows(g, x, index, 4), "index 4");
+    struct tensor blocks = { .data = x->data, .dtype = DTYPE_Q8_0, .rank = 2, .shape = { 4, 32 } };
+    REFUSED(op_scatter_rows(g, &blocks, &blocks, index), "q8_0");
     REFUSED(op_scatter_rows(g, x, other, index), "[4,5]");
     REFUSED(op_scatter_rows(g, x, x, index), "index 4");
     REFUSED(op_rope(g, heads, x, x), "rope");
