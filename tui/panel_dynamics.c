@@ -249,15 +249,16 @@ static void draw(struct view *v, struct canvas *c, struct area area, bool focuse
 
 // --- keys and mouse ------------------------------------------------------------------------------
 
-// Moves the cursor by rows. Without a cursor, starts at the shown map's layer, else sets it to the
-// first row (by < 0: the last).
+// Moves the cursor by rows. Without a cursor, starts at the shown map's layer, else before the
+// first row (by < 0: behind the last).
 static void move_cursor(struct view *v, int by)
 {
     struct dynamics_view *d = &v->dynamics;
     if (!d->count) return;
     const struct series *s = d->series[d->shown];
     int row = pointed_row(v, s);
-    row = row < 0 ? (by > 0 ? 0 : s->row_count - 1) : row + by;
+    if (row < 0) row = by > 0 ? -1 : s->row_count;
+    row += by;
     row = row < 0 ? 0 : row >= s->row_count ? s->row_count - 1 : row;
     d->pointed = true;
     d->cursor = s->values[(size_t)(row * s->column_count)];

@@ -156,6 +156,9 @@ wait_for ' 4 tokens,'
 line '/flops'
 wait_for 'flops.layers  GFLOP full  GFLOP now' 'the curves are not those of figures'
 wait_for 'press u for rows, FFN rows' 'curves of another unit are drawn, or not named'
+keys F5 End
+wait_for '┊│' 'End does not move the cursor to the last value'
+keys Escape
 
 # The next shell offers the session of a killed one.
 shell=$(running "$work/db" | head -1)
