@@ -425,8 +425,7 @@ bool evaluate_next(struct evaluating *v)
         if (r->ahead && !v->at) v->ahead = evaluate_ahead_new(v);
         const int64_t i = v->at++;
         if (!evaluate_take_next(v, &a)) evaluate_read(v, i, &a);
-        // An unreadable sample has no kind that could exclude it.
-        const bool chosen = a.sample.broken || evaluate_is_chosen(r, &a.sample);
+        const bool chosen = evaluate_is_chosen(r, &a.sample);
         if (a.status < 0 && r->cancel && atomic_load(r->cancel)) {
             v->stopped = true;                       // cancelling may have stopped the read
         } else if (chosen && v->passed < r->first) { // done by an earlier process

@@ -65,7 +65,7 @@ static void prepare(const struct ahead *a, struct walk *w, int64_t i, struct ahe
     const struct evaluate_request *r = a->v->r;
     *s = (struct ahead_sample){ 0 };
     s->status = dataset_read(r->data, evaluate_sample_at(r, i), &s->sample, &s->err);
-    if (!s->sample.broken && !evaluate_is_chosen(r, &s->sample)) return;
+    if (!evaluate_is_chosen(r, &s->sample)) return;
     const int64_t number = w->chosen++;
     if (s->status == 0 && number >= r->first && evaluate_is_mine(a->v, number) && !r->answer_file &&
         model_has_vision(r->model))

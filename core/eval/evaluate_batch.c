@@ -68,8 +68,7 @@ static struct ahead_sample *peek(struct evaluating *v, int k)
 {
     const struct evaluate_request *r = v->r;
     int64_t chosen = v->done + 1;
-    for (int i = 0; i < v->next_count; i++)
-        chosen += v->next[i].sample.broken || evaluate_is_chosen(r, &v->next[i].sample);
+    for (int i = 0; i < v->next_count; i++) chosen += evaluate_is_chosen(r, &v->next[i].sample);
     if (k < v->next_count) return &v->next[k];
     if (v->next_count == EVALUATE_NEXT || v->at + k >= evaluate_sample_count(r) ||
         (r->limit && chosen >= r->limit))

@@ -83,7 +83,8 @@ int64_t evaluate_sample_at(const struct evaluate_request *r, int64_t i);
 int64_t evaluate_sample_count(const struct evaluate_request *r);
 // Returns whether the request includes samples of the kind of s.
 bool evaluate_is_of_kind(const struct evaluate_request *r, const struct sample *s);
-// Returns whether the request includes s. It does not if s repeats an earlier sample.
+// Returns whether the request includes s. It includes an unreadable sample, which has no kind, but
+// not one that repeats an earlier sample.
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s);
 char *evaluate_name(const struct sample *s); // the sample's id, or "#" and its index. free() it
 // Returns the metric of the request, else the sample's own, else the loss. NULL: the sample names

@@ -21,7 +21,7 @@ int64_t evaluate_sample_count(const struct evaluate_request *r)
 
 bool evaluate_is_chosen(const struct evaluate_request *r, const struct sample *s)
 {
-    return !s->repeats && evaluate_is_of_kind(r, s);
+    return s->broken || (!s->repeats && evaluate_is_of_kind(r, s));
 }
 
 bool evaluate_is_of_kind(const struct evaluate_request *r, const struct sample *s)
