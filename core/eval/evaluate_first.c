@@ -17,8 +17,8 @@ const struct setting first_settings[] = {
       .choices = words,
       .stale = STALE_SCORED,
       .help = "First question that evaluations ask about a sample's pictures, such as \"Describe "
-              "the picture.\"; the sample's own question follows in the same conversation. The "
-              "metric loss and --answers ignore it." },
+              "the picture.\"; the sample's own question follows in the same conversation. It "
+              "does not precede the metric loss, nor answers that --answers reads." },
     { 0 },
 };
 
@@ -94,6 +94,7 @@ int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *e
     const size_t at = evaluate_first_at(v, d);
     bool cancelled = false;
     if (at == d->count) return 0;
+    if (!v->e->first) v->e->first = xstrdup(settings_text(v->settings, "eval.first"));
     char *context = context_of(d, at);
     if (o->context && shown_are(&o->shown, d) && !strcmp(o->context, context)) {
         free(context);

@@ -274,11 +274,11 @@ static struct data_notices *picture_notices(struct evaluate_work *w)
     return model_has_vision(w->grid->model) ? &w->notices : NULL;
 }
 
-// True if the model sees pictures: not if the answers come from a file, unless --metric ranks
-// choices.
-static bool shows_pictures(const struct evaluate_options *o)
+// True if the model sees the pictures of a question with this metric (NULL: unknown): not if its
+// answer comes from a file.
+static bool shows_pictures(const struct evaluate_options *o, const struct metric *m)
 {
-    return !o->answers || (o->metric && o->metric->way == METRIC_RANKS);
+    return !o->answers || (m && m->way == METRIC_RANKS);
 }
 
 static int write_line(struct evaluate_work *w, const struct evaluated *e)
@@ -303,7 +303,7 @@ static int write_line(struct evaluate_work *w, const struct evaluated *e)
         if (w->result.batch > 1) cJSON_AddNumberToObject(line, "batch", w->result.batch);
     }
     // Adds the hash of the pictures to the line of a sample's first question.
-    if (shows_pictures(&w->options) && e->done != w->pictured) {
+    if (shows_pictures(&w->options, e->metric) && e->done != w->pictured) {
         char hex[HASH_HEX] = "";
         identity_add_pictures_at(&w->data, e->index, hex, picture_notices(w));
         cJSON_AddNumberToObject(line, "at", (double)e->index);
@@ -401,7 +401,7 @@ int evaluate_cell(struct grid *g, size_t cell, struct evaluate_work *w, struct e
                                  .hash = eval_set_hash(&w->data),
                                  .answers = o->answers,
                                  .shots = set->shots,
-                                 .pictures = shows_pictures(o) ? &w->data : NULL,
+                                 .pictures = &w->data,
                                  .notices = picture_notices(w) };
     if (status == 0) status = grid_keep(g, cell, evaluate_kept, of, take_line, w, err);
     if (grid_agree(g, status, err) < 0) return -1;

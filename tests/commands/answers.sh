@@ -19,11 +19,19 @@ check "went through" 'select(.event=="done").ok' "$(yes true | head -6)"
 # Likelihoods still need the model.
 same "scores" "$(cut -d, -f2,4,5 "$work/here.csv" | tr -d '"' | head -4 | paste -sd' ')" "id,score,answer 7,1,Red. x,1,yes x,0,yes"
 same "scores of a job" "$(cat "$work/job.csv")" "$(cat "$work/here.csv")"
+same "hashes the pictures that the model sees" "$(jq -r 'select(.pictures).metric' "$work"/vlmsh.db.jobs/*/scores.jsonl)" loglik
 same "lines of the table by likelihood" "$(wc -l <"$work/here.csv")" 5
 check "the file of answers is named" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="answers")[1]' \
     "$work/answers.jsonl"
 check_has "one has no answer" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 5 samples, the first: sample none: the file of --answers has no answer for this question"
+
+# A line that cannot be read counts towards --limit with --kind, too, so one reference is left: each word has idf 0.
+printf '%s\n' '{broken' '{"id": 1, "kind": "a", "question": "?", "answer": "a red ball lies here"}' \
+    '{"id": 2, "kind": "a", "question": "?", "answer": "two dogs run"}' >"$work/few.jsonl"
+echo '{"question_id": 1, "text": "a red ball lies here"}' >"$work/few.answers"
+lines "/load $llama" "/eval $work/few.jsonl --answers $work/few.answers --metric cider --kind a --limit 2 --here"
+check "CIDEr over the samples that count" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' 0
 
 # Ctrl-C stops matching many answers with their questions, which shows progress.
 python3 - "$work" $(sanitized && echo 40000 || echo 200000) <<'P'

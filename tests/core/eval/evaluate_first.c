@@ -105,7 +105,7 @@ static void evaluate_given(struct fixture *f, const char *data, const char *metr
                                               .backend = &counting,
                                               .settings = f->settings,
                                               .data = &set,
-                                              .metric = metric_find(metric),
+                                              .metric = metric ? metric_find(metric) : NULL,
                                               .answer_file = given,
                                               .cancel = &cancel,
                                               .report = keep,
@@ -283,7 +283,7 @@ static void cancelled_on_the_way(void **state)
 static void choices_are_ranked_with_given_answers(void **state)
 {
     static const char choices[] = "[{'id':'q','image':'scene-0.png','question':'" QUESTION
-                                  "','choices':['red','blue'],'answer':0}]";
+                                  "','choices':['red','blue'],'answer':0,'metric':'loglik'}]";
     static const char line[] = "{\"id\":\"q\",\"answer\":\"red\"}\n";
     struct fixture f;
     struct told t;
@@ -305,10 +305,12 @@ static void choices_are_ranked_with_given_answers(void **state)
     evaluate(&f, choices, "loglik", &t);
     const int64_t asked = products;
     told_release(&t);
-    evaluate_given(&f, choices, "loglik", given, &t);
-    assert_int_equal(products, asked);
-    assert_true(t.first);
-    told_release(&t);
+    for (int own = 0; own < 2; own++) { // own: the metric that the sample names
+        evaluate_given(&f, choices, own ? NULL : "loglik", given, &t);
+        assert_int_equal(products, asked);
+        assert_true(t.first);
+        told_release(&t);
+    }
     answer_file_free(given);
     close_fixture(&f);
     scratch_remove(folder);
