@@ -306,8 +306,11 @@ static int run(struct selection *s, const char *rules, bool typed, const struct 
         // head are trained, the result is a model folder, which holds no LoRA.
         for (size_t i = 0; i < count && status == 0; i++)
             if (s->item[i].rank && (s->item[i].trained || s->whole))
-                status = err_set(err, "'%s' would get a LoRA and be trained in full: choose one",
-                                 k.plain[i]);
+                status = err_set(err, "'%s' would get a LoRA %s: choose one", k.plain[i],
+                                 s->item[i].trained
+                                     ? "and be trained in full"
+                                     : "although decoder, embedding and head are trained in full, "
+                                       "and their model folder holds no LoRA");
         if (status == 0 && !s->parameters[MODEL_PARTS].trained)
             status = err_set(err, "'%s' trains nothing in this model", rules);
     }

@@ -184,7 +184,8 @@ static void test_rules_refused(void **state)
     refused("lora:@embedding:8", "matches no weight");
     refused("@decoder:*.linear_1.*", "matches no weight");
     refused(" ; , ", "trains nothing");
-    refused("lora:q_proj; *.q_proj.weight", "choose one");
+    refused("lora:q_proj; *.q_proj.weight", "and be trained in full: choose one");
+    refused("@decoder;@embedding;@head;lora:@vision:8", "holds no LoRA: choose one");
     struct selection s;
     struct err err;
     struct select_item items[ITEMS];
