@@ -254,9 +254,9 @@ static int check_drafts(struct checkup *c, const struct base *base, struct err *
     return status;
 }
 
-// Computes the second answer of a conversation twice: after the first, with the pictures' visual
-// tokens (checkup_answer has dropped keys and values), and from a copy of the messages and
-// pictures, which are all that a saved session contains.
+// Computes the second answer of a conversation twice, both times without the keys and values of the
+// first turn (checkup_answer drops them): with the visual tokens of the first answer, and from a
+// copy of the messages and pictures, which are all that a saved session contains.
 static int check_resumed(struct checkup *c, const struct base *b, struct err *err)
 {
     struct checkup_answer first = { 0 }, live = { 0 }, resumed = { 0 };
@@ -282,7 +282,8 @@ static int check_resumed(struct checkup *c, const struct base *b, struct err *er
     if (status == 0) {
         struct finding f = finding(c, "resumed conversation");
         judge_answers(&f, &live.ids, &resumed.ids,
-                      "the second answer, live and from the saved messages");
+                      "the second answer, recomputed in the conversation and in a copy of its "
+                      "messages and pictures");
     }
     checkup_answer_release(&first);
     checkup_answer_release(&live);
