@@ -10,28 +10,31 @@
 
 // --- stale results -------------------------------------------------------------------------------
 
-// Drops the results that a new value of `key` made stale; returns whether anything must be
-// recomputed.
-static bool drop_stale(struct engine *e, struct conversation *c, const char *key,
-                       enum setting_stale stale)
+// What the next answer recomputes of the conversation.
+enum recomputed { RECOMPUTED_NOTHING, RECOMPUTED_PART, RECOMPUTED_ALL };
+
+// Drops the results that a new value of `key` made stale.
+static enum recomputed drop_stale(struct engine *e, struct conversation *c, const char *key,
+                                  enum setting_stale stale)
 {
     const int64_t rows = c->cached.n;
-    if (methods_unused(&c->methods, key, e->settings)) return false;
-    if (methods_keep_cache(&c->methods, key, e->settings)) return rows > 0;
+    if (methods_unused(&c->methods, key, e->settings)) return RECOMPUTED_NOTHING;
+    if (methods_keep_cache(&c->methods, key, e->settings))
+        return rows > 0 ? RECOMPUTED_PART : RECOMPUTED_NOTHING;
     conversation_stale(c, stale);
-    return c->cached.n < rows;
+    return c->cached.n < rows ? RECOMPUTED_ALL : RECOMPUTED_NOTHING;
 }
 
-// Calls drop_stale for the conversation and a stashed one. Returns whether to report a
-// recomputation: a running answer reports it itself.
-static bool went_stale(struct engine *e, const char *key, enum setting_stale stale)
+// Calls drop_stale for the conversation and a stashed one. Returns the recomputation to report: a
+// running answer reports it itself.
+static enum recomputed went_stale(struct engine *e, const char *key, enum setting_stale stale)
 {
-    if (stale < STALE_SEEN) return false;
+    if (stale < STALE_SEEN) return RECOMPUTED_NOTHING;
     const bool unused = methods_unused(&e->conversation.methods, key, e->settings);
     if (e->stash) drop_stale(e, &e->stashed, key, stale);
-    const bool again = drop_stale(e, &e->conversation, key, stale);
+    const enum recomputed again = drop_stale(e, &e->conversation, key, stale);
     if (e->answering) e->answering->stale |= !unused;
-    return again && !e->answering;
+    return e->answering ? RECOMPUTED_NOTHING : again;
 }
 
 // --- changing settings ---------------------------------------------------------------------------
@@ -56,7 +59,8 @@ static enum setting_stale apply(const struct engine *e, const struct setting *ro
 static void commit(struct engine *e, struct proposal *p)
 {
     const struct settings *former = p->env.settings;
-    const char *why = NULL; // the setting that causes a recomputation
+    const char *why = NULL; // the setting that causes the largest recomputation
+    enum recomputed most = RECOMPUTED_NOTHING;
     const struct setting *row;
     const struct method *m;
     bool *changed = xcalloc((size_t)p->rows, sizeof *changed);
@@ -76,9 +80,12 @@ static void commit(struct engine *e, struct proposal *p)
                                             .count = e->answering ? e->answering->tokens : 0,
                                             .ok = true });
         if (e->answering) e->answering->changed = true;
-        if (went_stale(e, row->key, stale) && !why) why = row->key;
+        const enum recomputed again = went_stale(e, row->key, stale);
+        if (again > most) most = again, why = row->key;
     }
-    if (why) sinks_notice(e->sinks, "%s changed: the next answer recomputes the conversation", why);
+    if (why)
+        sinks_notice(e->sinks, "%s changed: the next answer recomputes %sthe conversation", why,
+                     most == RECOMPUTED_PART ? "part of " : "");
     // Warns of methods that are on without effect or with inconsistent settings.
     const struct method_env methods = engine_env(e, e->settings);
     for (int i = 0; e->model && (m = method_at(i)); i++) {

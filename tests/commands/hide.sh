@@ -18,7 +18,7 @@ hide.tokens changed: the next answer recomputes the conversation
 (an answer to 144 visual tokens)
 > /hide toggle 5-8
 hide.tokens = 17-20,29-32,41-44,53-56
-...
+hide.tokens changed: the next answer recomputes part of the conversation
 > /hide toggle 4-6,30
 hide.tokens = 4-6,17-20,29-32,41-44,53-56
 ...
