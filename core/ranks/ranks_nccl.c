@@ -27,7 +27,7 @@ struct ranks_gpu {
                   void *stream);
     int (*broadcast)(const void *from, void *to, size_t count, int type, int root, void *comm,
                      void *stream);
-    int (*destroy)(void *comm);
+    int (*destroy)(void *comm), (*abort)(void *comm);
 };
 
 static int open_library(struct ranks_gpu *gpu, struct err *err)
@@ -46,6 +46,7 @@ static int open_library(struct ranks_gpu *gpu, struct err *err)
         { "ncclReduce", (void **)&gpu->reduce },
         { "ncclBroadcast", (void **)&gpu->broadcast },
         { "ncclCommDestroy", (void **)&gpu->destroy },
+        { "ncclCommAbort", (void **)&gpu->abort },
     };
     gpu->file = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!gpu->file) return err_set(err, "cannot load NCCL (%s)", dlerror());
@@ -99,7 +100,11 @@ int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err)
         r->gpu = gpu;
         return 0;
     }
-    if (gpu->file) dlclose(gpu->file);
+    // Another rank failed after this one had connected. Destroying could wait for that rank.
+    if (gpu->comm)
+        gpu->abort(gpu->comm); // as in ranks_gpu_close, the library stays loaded
+    else if (gpu->file)
+        dlclose(gpu->file);
     free(gpu);
     return status;
 }

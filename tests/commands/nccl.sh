@@ -33,6 +33,12 @@ log "$work/host"
 grep -q "sums over the ranks go through host memory: rank 0: cannot load NCCL" "$work/out" || fail "log: $(cat "$work/out")"
 
 export LD_LIBRARY_PATH=$emulated NCCL_HOST_REPORT=$work/report
+# If one rank cannot start NCCL, the others free what they started.
+NCCL_HOST_FAIL=0 train 2 "$work/start" '/set train.method layernorm' '/set train.steps 1' || fail "no start: $(tail -1 "$work/out")"
+log "$work/start"
+grep -q "sums over the ranks go through host memory: rank 1: NCCL: start: internal error" "$work/out" || fail "log: $(cat "$work/out")"
+same "NCCL ends where it started" "$(cat "$work/report")" "rank 0 of 2: aborted"
+rm "$work/report"
 train 2 "$work/gpus" '/set train.method layernorm' || fail "between GPUs: $(tail -1 "$work/out")"
 log "$work/gpus"
 grep -q "host memory" "$work/out" && fail "log: $(cat "$work/out")"

@@ -3,7 +3,7 @@
 // values of NCCL 2's nccl.h, over shared memory. "GPU memory" is the host's (CUDA_HOST_OPEN=1).
 //
 //   NCCL_HOST_REPORT=FILE   a line with each rank's counts when its communicator is destroyed
-//   NCCL_HOST_FAIL=N        the Nth sum of rank 1 fails
+//   NCCL_HOST_FAIL=N        the Nth sum of rank 1 fails; 0: its start
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -50,10 +50,17 @@ static void meet(struct comm *c)
     while (atomic_load(&c->shared->round) == round) sched_yield();
 }
 
+static void release(struct comm *c)
+{
+    munmap(c->shared, sizeof *c->shared);
+    free(c);
+}
+
 PUBLIC const char *ncclGetErrorString(int result);
 PUBLIC int ncclGetUniqueId(ncclUniqueId *id);
 PUBLIC int ncclCommInitRank(struct comm **comm, int count, ncclUniqueId id, int number);
 PUBLIC int ncclCommDestroy(struct comm *c);
+PUBLIC int ncclCommAbort(struct comm *c);
 PUBLIC int ncclGroupStart(void);
 PUBLIC int ncclGroupEnd(void);
 PUBLIC int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *c,
@@ -93,21 +100,41 @@ int ncclCommInitRank(struct comm **comm, int count, ncclUniqueId id, int number)
     c->number = number;
     meet(c);
     if (number == 0) shm_unlink(id.internal);
+    const char *fail = getenv("NCCL_HOST_FAIL");
+    if (fail && number == 1 && !strcmp(fail, "0")) {
+        release(c);
+        return INTERNAL_ERROR;
+    }
     *comm = c;
+    return OK;
+}
+
+static FILE *report(void)
+{
+    const char *path = getenv("NCCL_HOST_REPORT");
+    return path ? fopen(path, "ae") : NULL;
+}
+
+int ncclCommAbort(struct comm *c)
+{
+    FILE *f = report();
+    if (f) {
+        fprintf(f, "rank %d of %d: aborted\n", c->number, c->count);
+        fclose(f);
+    }
+    release(c);
     return OK;
 }
 
 int ncclCommDestroy(struct comm *c)
 {
-    const char *path = getenv("NCCL_HOST_REPORT");
-    FILE *f = path ? fopen(path, "ae") : NULL;
+    FILE *f = report();
     if (f) {
         fprintf(f, "rank %d of %d: %ld groups, %ld sums, %ld floats, %ld messages, %ld bytes\n",
                 c->number, c->count, c->groups, c->sums, c->floats, c->shares, c->bytes);
         fclose(f);
     }
-    munmap(c->shared, sizeof *c->shared);
-    free(c);
+    release(c);
     return OK;
 }
 
