@@ -3,8 +3,6 @@
 #include "core/train/roles.h"
 #include "core/train/sft_options.h"
 
-static const char *const words[] = { "lr-grid", NULL };
-
 static int sweep_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     enum method_role role[METHODS_MAX];
@@ -41,6 +39,5 @@ const struct command command_sweep = {
     .options = sweep_rows,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,
-    .words = words,
     .run = sweep_run,
 };

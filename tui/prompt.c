@@ -19,7 +19,6 @@ struct prompt {
     size_t left;
     char **offers;
     size_t offer_count;
-    char *menu_line; // the line for which the candidates were offered
 };
 
 // Readline's callbacks take no user argument, and readline is global.
@@ -65,7 +64,6 @@ static void show_matches(char **matches, int count, int longest)
         current->offers[current->offer_count++] =
             xstrdup(slash && !folder && slash > matches[i] ? slash + 1 : matches[i]);
     }
-    current->menu_line = xstrdup(rl_line_buffer);
 }
 
 // --- lifetime ------------------------------------------------------------------------------------
@@ -114,9 +112,7 @@ void prompt_close_menu(struct prompt *p)
 {
     for (size_t i = 0; i < p->offer_count; i++) free(p->offers[i]);
     free(p->offers);
-    free(p->menu_line);
     p->offers = NULL;
-    p->menu_line = NULL;
     p->offer_count = 0;
 }
 

@@ -295,11 +295,11 @@ static void text(const char *llama, const char *folder, const char *peer)
     print_row(&(struct row){ .name = name,
                              .what = "a token",
                              .unit = "GB/s",
-                             .seconds = median_of(b.token_s, ROUNDS),
+                             .seconds = middle(b.token_s),
                              .work = 1,
                              .ratio = ratio_of(b.token, a.token),
-                             .rate = median_of(b.token, ROUNDS),
-                             .llama = median_of(a.token, ROUNDS),
+                             .rate = middle(b.token),
+                             .llama = middle(a.token),
                              .peer = peer_seconds(peer, "token") });
     prefill(&a, &b, name, LONG, 0);
     side_close(&a);

@@ -78,8 +78,8 @@ static void products_equal_those_of_single_rows(void **state)
 static void little_shared_memory_changes_no_bit(void **state)
 {
     for (int i = 0; i < 5; i++) {
-        setenv("CUDA_HOST_SHARED", "101376", 1); // for the emulated GPU
-        check_product(DTYPE_BF16, counts[i], 14000, 3);
+        setenv("CUDA_HOST_SHARED", "101376", 1);        // for the emulated GPU
+        check_product(DTYPE_BF16, counts[i], 13000, 3); // two fit on a large GPU
         check_product(DTYPE_BF16, counts[i], 30000, 3);
         unsetenv("CUDA_HOST_SHARED");
         check_product(DTYPE_BF16, counts[i], 30000, 3);

@@ -159,7 +159,7 @@ save(t, "colours-direct")
 # The live map of an answer and the measured one differ by rounding.
 far = max(abs(a - b) for a, b in zip(drawn(t), wanted))
 check(far <= 6, "direct: a colour of the map is %d off that of COLORTERM=truecolor" % far)
-check({cell[1:] for cell in t.cells[39]} == status, "direct: the status line: %s" % t.cells[34])
+check({cell[1:] for cell in t.cells[39]} == status, "direct: the status line: %s" % t.cells[39])
 check("COLORTERM" not in t.text(), "direct: nothing is missing")
 t.type("\x1b[21~")
 check(t.wait() == 0, "ends with status 0")
