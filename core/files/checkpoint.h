@@ -8,7 +8,7 @@
 //                     &err);
 //
 // Room core/files/: files on disk: safetensors, GGUF and parquet files, model folders, the local
-// hub cache. Uses base, graph and tokenizer.
+// hub cache. Uses base, graph, tokenizer and kernels/.
 #ifndef CORE_FILES_CHECKPOINT_H
 #define CORE_FILES_CHECKPOINT_H
 

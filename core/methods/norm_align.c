@@ -36,8 +36,8 @@ static const struct setting norm_settings[] = {
       .def = "text",
       .choices = inits,
       .stale = STALE_SEEN,
-      .help = "Initial gain of norm alignment without training: text (norm of the text embeddings) "
-              "or default (1)." },
+      .help = "Gain of norm alignment before training: text (norm of the text embeddings) or "
+              "default (1). Trained gains of an adapter replace it." },
     { .key = "norm.form",
       .type = SETTING_CHOICE,
       .def = "layernorm",

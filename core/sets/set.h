@@ -11,7 +11,7 @@
 // a small sample file to tests/core/sets/. /eval, /help sets and the documentation read the table.
 //
 // Room core/sets/: reads published evaluation sets in their download formats. Uses data, metrics
-// and base.
+// and what they use.
 #ifndef CORE_SETS_SET_H
 #define CORE_SETS_SET_H
 
