@@ -17,8 +17,8 @@ const struct setting first_settings[] = {
       .choices = words,
       .stale = STALE_SCORED,
       .help = "First question that evaluations ask about a sample's pictures, such as \"Describe "
-              "the picture.\"; the sample's own question follows in the same conversation. It "
-              "does not precede the metric loss, nor answers that --answers reads." },
+              "the picture.\"; the sample's own question follows in the same conversation. It is "
+              "not asked for the metric loss, nor for answers that --answers reads." },
     { 0 },
 };
 
