@@ -253,6 +253,26 @@ static const struct shape shapes[] = {
                     "\"topk_group\": 1, \"norm_topk_prob\": true, "
                     "\"routed_scaling_factor\": 1.0, \"use_qk_norm\": false"),
               GLM4V_PICTURES, 151552, 151200),
+    // config.json of zai-org/GLM-OCR, without the layer that predicts a second token.
+    PUBLISHED("glm-ocr",
+              "{\"architectures\": [\"GlmOcrForConditionalGeneration\"], "
+              "\"model_type\": \"glm_ocr\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
+              "\"image_token_id\": 0, \"tie_word_embeddings\": false, "
+              "\"torch_dtype\": \"bfloat16\", "
+              "\"vision_config\": {\"model_type\": \"glm_ocr_vision\", \"depth\": 24, "
+              "\"hidden_size\": 1024, \"num_heads\": 16, \"attention_bias\": true, "
+              "\"intermediate_size\": 4096, \"hidden_act\": \"silu\", \"image_size\": 336, "
+              "\"patch_size\": 14, \"out_hidden_size\": 1536, \"rms_norm_eps\": 1e-05, "
+              "\"spatial_merge_size\": 2, \"temporal_patch_size\": 2, \"in_channels\": 3}, "
+              "\"text_config\": {\"model_type\": \"glm_ocr_text\", \"vocab_size\": 59392, "
+              "\"hidden_size\": 1536, \"intermediate_size\": 4608, "
+              "\"num_hidden_layers\": 16, \"num_attention_heads\": 16, "
+              "\"num_key_value_heads\": 8, \"head_dim\": 128, \"hidden_act\": \"silu\", "
+              "\"max_position_embeddings\": 131072, \"rms_norm_eps\": 1e-05, "
+              "\"attention_bias\": false, \"rope_parameters\": {\"rope_type\": \"default\", "
+              "\"rope_theta\": 10000.0, \"partial_rotary_factor\": 1.0, "
+              "\"mrope_section\": [16, 24, 24]}}}",
+              GLM4V_PICTURES, 59392, 59246),
     PUBLISHED("kimi-vl-a3b",
               "{\"architectures\": [\"KimiVLForConditionalGeneration\"], "
               "\"model_type\": \"kimi_vl\", \"eos_token_id\": 0, \"pad_token_id\": 0, "
