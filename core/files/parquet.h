@@ -114,9 +114,9 @@ void parquet_leave_out(struct parquet *p, bool (*needed)(const char *name));
 // PARQUET_PICTURES: only columns with pictures; PARQUET_TEXTS: only the other columns.
 enum parquet_part { PARQUET_ALL, PARQUET_PICTURES, PARQUET_TEXTS };
 
-// Reads a row; the caller releases *r, even after a failure. Leaves of fixed size become null;
-// values of type INT96 are an error. Bytes with a zero byte become null; in a column of texts they
-// are an error.
+// Reads a row; the caller releases *r, even after a failure. Leaves of type INT96 or of fixed size
+// become null; no known data set has them. Bytes with a zero byte become null; in a column of texts
+// they are an error.
 int parquet_row_read(struct parquet *p, int64_t row, enum parquet_part part, struct parquet_row *r,
                      struct err *err);
 void parquet_row_release(struct parquet_row *r);

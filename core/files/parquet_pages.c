@@ -162,6 +162,7 @@ static bool take_plain(struct bytes *b, const struct parquet_node *n, size_t i,
         v->integer = whole;
         return true;
     case PARQUET_INT64: return take(b, &v->integer, sizeof v->integer);
+    case PARQUET_INT96: return take_bytes(b, 12, v);
     case PARQUET_FLOAT:
         if (!take(b, &real, sizeof real)) return false;
         v->real = (double)real;

@@ -57,6 +57,8 @@ def plain(value, t, pictures, name="", depth=0):
         return {f.name: plain(value[f.name], f.type, pictures, f.name, depth + 1) for f in t}
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return [plain(v, t.value_type, pictures, "", depth + 1) for v in value]
+    if pa.types.is_timestamp(t):
+        return None
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**53:
@@ -190,6 +192,12 @@ def sets():
 
 # --- all types, encodings and sizes ----------------------------------------------------------------------
 
+def times():
+    # Spark writes times as INT96, which the reader leaves out.
+    save("times", table([("q", S), ("at", pa.timestamp("ns"))], [{"q": str(i), "at": i * 86400 * 10**9} for i in range(3)]),
+         use_deprecated_int96_timestamps=True)
+
+
 def pages():
     # One page per row: more pages than the reader keeps decoded.
     save("pages", table([("q", S)], [{"q": str(i)} for i in range(300)]), compression="none", use_dictionary=False,
@@ -273,3 +281,4 @@ elif sys.argv[2:] == ["large"]:
 else:
     sets()
     pages()
+    times()
