@@ -415,10 +415,10 @@ static char *make_config(const struct shape *s, const struct specials *specials,
     put_named(&b, specials, t);
     buf_puts(&b, ",\n  \"chat_template\": ");
     json_put_text(&b, t->chat_template);
-    buf_printf(&b,
-               ",\n  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": %lld,\n"
-               "%s  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n",
-               (long long)s->context,
+    buf_puts(&b, ",\n  \"clean_up_tokenization_spaces\": false,\n");
+    if (s->context) // else config.json alone says it
+        buf_printf(&b, "  \"model_max_length\": %lld,\n", (long long)s->context);
+    buf_printf(&b, "%s  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n",
                t->image >= 0 ? "  \"processor_class\": \"LlavaProcessor\",\n" : "");
     return buf_take(&b);
 }

@@ -32,6 +32,7 @@ diff -r "$work/model" "$work/again" >/dev/null || fail "vlmsh new and /new diffe
 # The class token is named as in transformers' folders; the loader would accept other prefixes, too.
 # (--zeros: a sparse file.)
 vlmsh new --like internvl3-1b --zeros "$work/internvl" >/dev/null
+same "no length of the tokenizer, since config.json has it" "$(jq .model_max_length "$work/internvl/tokenizer_config.json")" null
 head -c 200000 "$work/internvl/model.safetensors" | grep -aq '"vision_tower.embeddings.cls_token"' ||
     fail "the class token of internvl3-1b has the wrong name"
 # Texts around pictures have no token that means a picture.
