@@ -4,7 +4,8 @@
 //
 // With train.checkpointing auto, the first dry run recomputes every layer. If it leaves free
 // memory, a second one keeps activations; if not, a second one offloads layer inputs to the host
-// (GPUs only).
+// (GPUs only). With train.embedding auto, the first dry run trains the embedding on the GPU; if
+// that does not fit, it is repeated with the embedding on the host.
 #include "core/train/forecast.h"
 
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static int dry_open(struct dry *d, struct model *outline, const struct settings 
     d->t.job = &d->job;
     d->t.plan.forecast.keep = f->keep;
     d->t.plan.forecast.offload = f->offload;
+    d->t.plan.forecast.moves_tables = f->moves_tables;
     d->t.params.forecast_ranks = sft_ranks(load->real ? load->real : &d->t);
     backend_dry_reset(has_own_memory(load->where));
     return sft_prepare(&d->t, err);
@@ -197,10 +199,23 @@ static size_t level_lanes(struct lanes *l)
     return arena;
 }
 
+// Bytes of the weights that stay in host memory as the file stores them, even if a run trains an
+// f32 master of them on the GPU.
+static uint64_t tables_bytes(const struct model *outline)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < outline->weights.count; i++) {
+        const struct weight *w = &outline->weights.list[i];
+        if (w->tensor->on_host) bytes += checkpoint_find(outline->checkpoint, w->name)->bytes;
+    }
+    return bytes;
+}
+
 static int count_once(struct forecast *f, struct model *outline, const struct settings *s,
                       const struct load *load, struct err *err)
 {
     struct dry d;
+    const uint64_t tables = tables_bytes(outline);
     int status = dry_open(&d, outline, s, load, f, err);
     if (status == 0) status = load->real ? run_real(&d, load, f, err) : run_rows(&d, load, f, err);
     if (status == 0) {
@@ -212,12 +227,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
         // A device with separate memory gets a copy of the mapped weights, except those kept on the
         // host.
         if (has_own_memory(load->where))
-            f->parts.of[MEMORY_WEIGHTS] += checkpoint_mapped(outline->checkpoint);
-        for (size_t i = 0; has_own_memory(load->where) && i < outline->weights.count; i++) {
-            const struct weight *w = &outline->weights.list[i];
-            if (w->tensor->on_host)
-                f->parts.of[MEMORY_WEIGHTS] -= checkpoint_find(outline->checkpoint, w->name)->bytes;
-        }
+            f->parts.of[MEMORY_WEIGHTS] += checkpoint_mapped(outline->checkpoint) - tables;
     }
     sft_release(&d.t);
     settings_free(d.job.settings);
@@ -244,7 +254,13 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     if (roles_of(f->role, outline, s, err) < 0) return -1;
     f->keep = 0;
     f->offload = has_own_memory(load->where) && settings_is(s, "train.checkpointing", "host");
+    f->moves_tables = has_own_memory(load->where) && !settings_is(s, "train.embedding", "host");
     if (count_once(f, outline, s, load, err) < 0) return -1;
+    if (f->moves_tables && settings_is(s, "train.embedding", "auto") &&
+        memory_own(&f->parts) > free_memory(load)) {
+        f->moves_tables = false;
+        if (count_once(f, outline, s, load, err) < 0) return -1;
+    }
     if (!settings_is(s, "train.checkpointing", "auto")) return 0;
     const uint64_t own = memory_own(&f->parts);
     const uint64_t most = free_memory(load);

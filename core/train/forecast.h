@@ -33,6 +33,7 @@ struct forecast {
     size_t arena, lane;     // bytes of activations and results of a pass; of one lane
     size_t keep;            // train.checkpointing auto: bytes of activations to keep, else 0
     bool offload;           // inputs of layers are offloaded to the host
+    bool moves_tables;      // an embedding table of host memory is trained on the GPU
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
     // Assumed picture size in pixels, for a model that reads pictures near their native resolution;
     // 0: the size makes no difference, or the forecast counts the data's pictures.

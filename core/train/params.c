@@ -72,15 +72,18 @@ static float *zeros(const struct backend *b, int64_t count)
     return NULL;
 }
 
-// Converts a weight to f32, with rows in the order of adapter files. Block formats, and weights
-// whose rows must be reordered, are converted on the host.
-static int widen(const struct backend *where, struct tensor *to, const struct tensor *from)
+// Converts a weight, in the memory of `home`, to f32, with rows in the order of adapter files.
+// Block formats, weights whose rows must be reordered, and those that move to another memory are
+// converted on the host.
+static int widen(const struct backend *where, struct tensor *to, const struct backend *home,
+                 const struct tensor *from)
 {
-    if (!from->order.head && !dtype_in_blocks(from->dtype)) return where->widen(to, from);
+    if (where == home && !from->order.head && !dtype_in_blocks(from->dtype))
+        return where->widen(to, from);
     const int64_t count = tensor_count(from);
     char *stored = xmalloc(tensor_bytes(from));
     float *floats = xreallocarray(NULL, (size_t)count, sizeof *floats);
-    where->download(stored, from->data, tensor_bytes(from));
+    home->download(stored, from->data, tensor_bytes(from));
     floats_from(floats, stored, from->dtype, (size_t)count);
     rows_reorder(floats, from->shape[0], tensor_row(from), from->order);
     where->upload(to->data, floats, (size_t)count * sizeof *floats);
@@ -102,7 +105,9 @@ static int out_of_memory(const struct param *one, struct err *err)
 static int add(struct params *p, char *name, enum param_kind kind, enum param_group group,
                const struct weight *weight, struct tensor *tensor, struct err *err)
 {
-    const struct backend *where = backend_of(p->backend, tensor);
+    const bool on_host = tensor->on_host && !p->moves_tables;
+    const struct backend *home = backend_of(p->backend, tensor),
+                         *where = on_host ? home : p->backend;
     const int64_t count = tensor_count(tensor);
     struct tensor master = *tensor;
     backend_enter(p->backend, weight ? weight->gpu : 0); // the weight's GPU
@@ -120,15 +125,15 @@ static int add(struct params *p, char *name, enum param_kind kind, enum param_gr
                            .count = count,
                            .decay = tensor->rank > 1 };
     master.dtype = DTYPE_F32;
+    master.on_host = on_host;
     master.data = where->alloc((size_t)count * sizeof(float));
     if (!master.data) return out_of_memory(one, err);
     // The tensors of a new LoRA have no data yet.
-    if (tensor->data && widen(where, &master, tensor) < 0) {
+    if (tensor->data && widen(where, &master, home, tensor) < 0) {
         where->release(master.data);
         return err_set(err, "converting '%s' to f32: %s", name, where->failure());
     }
-    if (tensor->on_host)
-        one->grad->reached = xcalloc((size_t)tensor->shape[0], sizeof(atomic_bool));
+    if (on_host) one->grad->reached = xcalloc((size_t)tensor->shape[0], sizeof(atomic_bool));
     master.grad = one->grad;
     *tensor = master;
     return 0;

@@ -92,6 +92,7 @@ struct params {
     int rank;           // this process's rank; in a forecast, the rank that it is for
     bool shared_out;    // each parameter's moments are on one rank only
     int buckets;        // of gradients, in the order in which a pass completes them; 0: none
+    bool moves_tables;  // set before params_open: tables of host memory are trained on the device
 };
 
 // Call before params_open; the struct is copied.

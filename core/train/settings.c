@@ -9,6 +9,7 @@ static const char *const methods[] = {
 #undef X
     NULL
 };
+static const char *const embedding[] = { "auto", "gpu", "host", NULL };
 static const char *const checkpointing[] = { "auto", "on", "off", "host", NULL };
 static const char *const scores[] = { "auto",
 #define X(id, name) name,
@@ -219,6 +220,14 @@ const struct setting train_settings[] = {
           "computes; on the CPU, host is the same as on. auto recomputes the layers that do "
           "not fit into half of the remaining free memory, and uses host if recomputing all is not "
           "enough." },
+    { .key = "train.embedding",
+      .type = SETTING_CHOICE,
+      .def = "auto",
+      .choices = embedding,
+      .stale = STALE_RUNS,
+      .help = "Memory in which a GPU run trains an embedding table that is not also the output "
+              "head: gpu is faster, host leaves more GPU memory. auto chooses the GPU if the run "
+              "fits with it. On the CPU, all values are the same." },
     { .key = "train.ira",
       .type = SETTING_FLAG,
       .def = "off",

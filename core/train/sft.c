@@ -265,6 +265,20 @@ static int64_t waited_us(const struct sft *t)
 }
 
 // Returns 0, JOB_STOPPED or -1.
+// Forecasts the run. If the embedding does not fit on the GPU of some rank, all ranks train it on
+// the host.
+static int forecast(struct sft *t, struct err *err)
+{
+    struct forecast *f = &t->plan.forecast;
+    const int status = sft_forecast(t, f, err);
+    const int on_host = agree(t, status < 0 ? -1 : !f->moves_tables, err);
+    if (on_host < 0) return -1;
+    if (on_host == !f->moves_tables) return 0;
+    job_log(t->job, "train.embedding host: the embedding does not fit on another rank's GPU");
+    if (settings_set(t->job->settings, "train.embedding", "host", err) < 0) return -1;
+    return sft_forecast(t, f, err);
+}
+
 static int begin(struct sft *t, struct err *err)
 {
     int status = agree(t, sft_data_open(t, err), err);
@@ -277,7 +291,7 @@ static int begin(struct sft *t, struct err *err)
                        t->options.data);
     sft_plan_steps(t);
     sft_score_choose(t);
-    status = sft_forecast(t, &t->plan.forecast, err);
+    status = forecast(t, err);
     if (status == 0) {
         report_plan(t); // before anything that may run out of memory
         status = sft_prepare(t, err);

@@ -29,6 +29,7 @@ static int open_params(struct sft *t, struct err *err)
                                     .training = true };
     t->params.backend = j->backend;
     t->params.ranks = j->ranks;
+    t->params.moves_tables = t->plan.forecast.moves_tables;
     job_hooks(j, &t->hooks);
     if (methods_attach(&t->methods, &t->hooks, &env, err) < 0) return -1;
     methods_params(&t->methods, add_extra, t);

@@ -34,10 +34,10 @@ jq -n --arg image "$PWD/$scene" --arg words "$words" '[range(8) | {id: "\(.)", i
 result() {
     jq -r --arg key "$1" 'select(.name == "job").rows[] | select(.[0] == $key)[1] | gsub("[^0-9. ]"; "")' "$work/events"
 }
-# train METHOD BATCH CHECKPOINTING: sets $peak, in MB, and $forecast.
+# train METHOD BATCH CHECKPOINTING [EMBEDDING]: sets $peak, in MB, and $forecast.
 jobs=0
 train() {
-    on_gpu "/set train.method $1" "/set train.batch $2" "/set train.checkpointing $3" '/set train.steps 1' \
+    on_gpu "/set train.method $1" "/set train.batch $2" "/set train.checkpointing $3" '/set train.steps 1' "/set train.embedding ${4:-auto}" \
         "/train $work/data.json $work/out-$((++jobs))" /wait "/job $jobs"
     read -r peak forecast <<<"$(result memory)"
     awk -v p="${peak:-0}" -v f="${forecast:-0}" 'BEGIN { exit !(p > 14000 && f > 0.98 * p && f < 1.05 * p) }' ||
@@ -68,10 +68,21 @@ train layernorm-simple 1 host
 within 15
 
 # Head and embedding are trained, too; the table's master, gradient and moments are on the host.
-train layernorm 1 on
+train layernorm 1 on host
 within 18.5
 read -r there forecast <<<"$(result 'on the host')"
 same "memory on the host, as forecast" "$there $forecast" "2101.3 2101.3"
-train layernorm 8 on
+host=$peak
+# By default they are on the GPU, if they fit.
+train layernorm 1 on
+awk -v host="$host" -v gpu="$peak" 'BEGIN { d = gpu - host; exit !(d > 2050 && d < 2150) }' ||
+    fail "with the embedding on the GPU, training takes $peak MB, else $host"
+same "nothing on the host" "$(result 'on the host')" ""
+CUDA_HOST_MEMORY=$(awk -v host="$host" -v gpu="$peak" 'BEGIN { printf "%.0f", (host + gpu) / 2 * 1e6 }')
+train layernorm 1 on
+read -r there forecast <<<"$(result 'on the host')"
+same "on the host if it does not fit" "$there" 2101.3
+CUDA_HOST_MEMORY=150000000000
+train layernorm 8 on host
 within 21
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The embedding table, which stays on the host unless it is also the head: training it there equals
-# training on the CPU, over one GPU and over two, after a kill and resume, and after saving,
-# reloading and merging.
+# The embedding table, which stays on the host unless it is also the head: training it there or on the
+# GPU (train.embedding) equals training on the CPU, over one GPU and over two, after a kill and resume,
+# and after saving, reloading and merging.
 export CUDA_HOST_GPUS=2 # for emulated GPUs
 . tests/commands/common.bash
 gpus=$(vlmsh --json -c /devices | jq -s '[.[] | select(.name == "devices").rows[] | select(.[0] | startswith("cuda"))] | length')
@@ -45,6 +45,7 @@ for model in $llava $tied; do # in the second model the table is also the head
     plain=$(train cpu $model layernorm "$name-cpu")
     on_gpu=$(train cuda $model layernorm "$name-gpu")
     near "$name" "$on_gpu" "$plain"
+    near "$name, the table on the host" "$(train cuda $model layernorm "$name-host" '/set train.embedding host')" "$plain"
     [ "$gpus" -lt 2 ] || near "$name, over two GPUs" "$(train cuda:0,1 $model layernorm "$name-two")" "$on_gpu"
     there=$(numbers cpu $model "$name-cpu")
     near "$name, the adapter" "$(numbers cuda $model "$name-gpu")" "$there"
