@@ -14,7 +14,10 @@ static char folder[256], ira_layers[32];
 static const char *const models[] = { GOLDEN_SEEING,       GOLDEN_TEXT, "internvl2-internlm2",
                                       "internvl2.5-qwen2", "kimi-text", "llava-next",
                                       "internvl3.5",       "gemma3" };
-enum { MODELS = sizeof models / sizeof *models };
+enum {
+    MODELS = sizeof models / sizeof *models,
+    SEEING = sizeof((const char *const[]){ GOLDEN_SEEING }) / sizeof *models // the first of them
+};
 
 // --- drafts --------------------------------------------------------------------------------------
 
@@ -200,12 +203,12 @@ static void list_ira_layers(const struct golden *g)
     buf_release(&list);
 }
 
-// Model m gives two answers, about a picture if m < 7; settings change during the second.
+// Model m gives two answers, about a picture if m < SEEING; settings change during the second.
 static void talk(struct golden *g, int m, const struct backend *b, const char *const *way,
                  const char *lookahead, struct answers *answers)
 {
     struct err err = { 0 };
-    const bool sees = m < 7;
+    const bool sees = m < SEEING;
     golden_open_on(g, models[m], b);
     sinks_add(&g->sinks, (struct sink){ .emit = listen, .self = answers });
     write_ira(g, folder);
@@ -281,7 +284,8 @@ static int64_t check_device(const struct backend *b, bool all)
     int64_t accepted = 0;
     for (int m = 0; m < MODELS; m++)
         for (int way = 0; way < WAYS; way++) {
-            if ((m >= 7 && way >= 4) || (!all && (m + way) % 3)) continue; // m >= 7: no picture
+            if ((m >= SEEING && way >= 4) || (!all && (m + way) % 3))
+                continue; // the ways from 4 on need pictures
             check_way(m, b, way, (m + way) % 2 ? "7" : "auto", &accepted);
         }
     return accepted;
