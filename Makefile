@@ -103,7 +103,7 @@ SCRIPT_TESTS := $(wildcard tests/commands/*.sh tests/tui/*.sh tests/docs/*.sh)
 # cover (each takes minutes), documents, killed processes, comparisons of GPU kernels (which are
 # compiled without sanitizers), forecasts, and bitwise comparisons of code that other tests run.
 ifeq ($(SAN),1)
-SCRIPT_TESTS := $(filter-out tests/docs/% $(addprefix tests/commands/,checkup.sh gguf.sh gguf_methods.sh killed.sh ranks_faults.sh ranks_sweep.sh stages.sh sweep.sh),$(SCRIPT_TESTS))
+SCRIPT_TESTS := $(filter-out tests/docs/% $(addprefix tests/commands/,answers.sh checkup.sh context.sh faithful.sh gguf.sh gguf_methods.sh killed.sh ranks_faults.sh ranks_sweep.sh stages.sh sweep.sh),$(SCRIPT_TESTS))
 UNIT_BIN     := $(filter-out $(addprefix $(B)/tests/cuda/,attention ops blocks few_rows fused fused_back fused_experts steps) $(addprefix $(B)/tests/core/,train/plan talk/lookahead methods/toggles),$(UNIT_BIN))
 endif
 # The ordinary build and SAN=1 both use these.
