@@ -59,7 +59,7 @@ wait_for '│ conversation  */image'
 keys q
 wait_gone '/help ─'
 line '/help sessions'
-wait_for '│ /session  *Lists'
+wait_for '│ /session  *Starts'
 keys Escape
 wait_gone '/help sessions ─'
 
