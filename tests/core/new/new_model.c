@@ -115,7 +115,7 @@ static void agrees_with_published_counts(void **state)
     assert_int_equal(count("qwen2.5-vl-7b").total, 8292166656);
     assert_int_equal(count("glm-4.1v-9b").total, 10292777472);
     assert_int_equal(count("glm-4.6v-flash").total, 10292777472);
-    assert_int_equal(count("glm-ocr").total, 1107405824); // as transformers counts
+    assert_int_equal(count("glm-ocr").total, 1107405824);               // as transformers counts
     assert_int_equal(count("glm-4.5v").total, 107710927360 + 45 * 128); // and the routers' biases
     // Parameters of the language model with its routers' biases, of MoonViT and of the projector,
     // by the formulas of the authors' code.
