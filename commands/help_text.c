@@ -33,7 +33,7 @@ static size_t term_length(const char *line)
     return 0;
 }
 
-// Appends the line, trimmed, after a space.
+// Appends the line, trimmed, after a space (but for the first).
 static void add_line(struct buf *b, const char *line)
 {
     const char *begin = line + strspn(line, " ");

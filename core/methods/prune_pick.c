@@ -2,7 +2,7 @@
 // query (prefill), without a query (diversity, cls, divergence, before the first layer), and for
 // each row of a pass (dynamic).
 //
-// prune_score.h has the formulas; this file gathers the tokens to score and keeps data of earlier
+// prune_score.c has the formulas; this file gathers the tokens to score and keeps data of earlier
 // passes.
 #include <math.h>
 #include <stdlib.h>

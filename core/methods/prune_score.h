@@ -23,7 +23,7 @@ enum prune_kind {
     PRUNE_DUMPS,
     PRUNE_ANCHORS,
     PRUNE_LIST,
-    PRUNE_UNIFORM, // every n-th token
+    PRUNE_UNIFORM, // evenly spaced tokens
     PRUNE_RANDOM,
     // The last three use no query: they choose after the layer.
     PRUNE_DIVERSITY,  // far from one another (DivPrune); has no scores: prune_choose_diverse

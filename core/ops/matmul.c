@@ -64,7 +64,7 @@ struct tensor *op_matmul_columns(struct graph *g, struct tensor *x, struct tenso
     char left[96], right[96];
     if (!x || !w || !graph_ok(g) || !op_want_f32(g, "matmul", "x", x)) return NULL;
     if (!op_is_weight(w) || w->rank != 2 || op_columns(x) != w->shape[0])
-        return graph_fail(g, "matmul: x %s does not fit w %s, in columns", op_shape(x, left),
+        return graph_fail(g, "matmul: x %s does not fit the rows of w %s", op_shape(x, left),
                           op_shape(w, right));
     struct tensor *y = graph_new2(g, DTYPE_F32, x->shape[0], w->shape[1]);
     if (!y) return NULL;

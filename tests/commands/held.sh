@@ -1,5 +1,5 @@
-# held.sh -- held-out sets in each of their formats, with at least 1000 random answers per rule: prompts, scores
-# and totals equal those of the suites' own functions (tests/core/sets/held.py).
+# tests/commands/held.sh -- held-out questions of every set, in each of its formats, with random answers: prompts,
+# scores and totals equal those of the suites' own functions (tests/core/sets/held.py).
 . tests/commands/common.bash
 python3 tests/core/sets/held.py "$VLMSH" "$work/held" || fail "scores differ"
 finish

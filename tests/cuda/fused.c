@@ -193,10 +193,10 @@ static void check_qkv(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, e
     struct pair v = pair_noise(3, keys, kv_heads, dim, 10);
     struct tensor x = noise_tensor(2, n, d, 0, 11), y = noise_tensor(3, n, kv_heads, dim, 12);
     const bool many = n > FEW && mode == MATMUL_BF16 && dtype != DTYPE_F32;
-    const bool biased =
-        !known ||
-        // At known rows, values go straight into a bf16 cache, rounded and without a bias.
-        cache == DTYPE_F32;
+    const bool biased = !known ||
+                        // Without a bias, values of bf16 weights are written straight to known rows
+                        // of a bf16 cache.
+                        cache == DTYPE_F32;
     // Two sums may round to neighbouring values.
     const double unit = cache == DTYPE_BF16 ? 0x1p-7 : 1e-5;
     if (cache == DTYPE_BF16) k = pair_bf16(&k), v = pair_bf16(&v);
@@ -350,7 +350,7 @@ static void heads_of_every_kind(void **state)
         const enum dtype dtype = (enum dtype)(i / 4 % 3), cache = i / 12 ? DTYPE_BF16 : DTYPE_F32;
         for (int kind = 1; kind < 12; kind++) { // 0 is check_qkv
             const bool packed = kind & 1, normed = kind & 2;
-            const int64_t sizes[] = { 0, 1, 3 }; // adjacent pairs: none, some, all
+            const int64_t sizes[] = { 0, 1, 3 }; // adjacent pairs of heads of 6
             check_variant(n, 4, 2, 6, dtype, cache,
                           &(struct variant){ packed, normed, sizes[kind / 4] });
             check_variant(n, 3, 1, 16, dtype, cache,

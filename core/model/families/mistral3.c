@@ -1,8 +1,9 @@
-// core/model/families/mistral3.c -- Mistral Small 3.1 and 3.2: Pixtral's encoder, a projector that
-// joins patches, a Mistral decoder.
+// core/model/families/mistral3.c -- Mistral Small 3.1 and 3.2, Ministral 3: Pixtral's encoder, a
+// projector that joins patches, a Mistral decoder.
 //
-// A picture keeps its aspect ratio within a longest edge. merge x merge patches become one visual
-// token; text ends each row of them (core/model/vision_pixtral.c). Positions are as in plain text.
+// A picture is resized to fit the longest edge; its aspect ratio stays. merge x merge patches
+// become one visual token; text ends each row of them (core/model/vision_pixtral.c). Positions are
+// as in plain text.
 //
 //   features [S', Dv] -> RMSNorm of each patch -> merge x merge patches joined channel by channel
 //   -> linear [S, Dv] -> linear -> GELU -> linear: visual tokens [S, D]
@@ -15,8 +16,8 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Unlike its other classes, transformers' Mistral 3 ties the head if the config lacks the key; a
-// head in the file rules that out.
+// By default, transformers' Mistral3Config ties the head, although MistralConfig does not. A head
+// in the file rules that out.
 static bool tied_by_default(const struct checkpoint *c)
 {
     return !json_get(c->config, "tie_word_embeddings") && !checkpoint_has(c, "lm_head.weight") &&

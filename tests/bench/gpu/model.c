@@ -1,9 +1,9 @@
-// tests/bench/gpu/model.c -- a whole model on the GPU: loading from the page cache, prefill,
-// tokens; each against its limit, measured in the same run. Prints a Markdown table.
+// tests/bench/gpu/model.c -- a whole model on the GPU: loading from the page cache; prefill
+// and tokens, each against its limit, measured in the same run. Prints a Markdown table.
 //
 //   model FOLDER [ROWS...]     prefill lengths in rows (default 640 4096)
 //
-// The goals are those for the decoders of LLaVA-1.5-7B and Llama-3.2-3B on an H200.
+// The goals apply to the decoders of LLaVA-1.5-7B and Llama-3.2-3B on an H200.
 //
 // Prefill: seconds of cuBLASLt alone for the same products, divided by those of the pass. Token:
 // bytes of weights, keys and values that a token reads, divided by its time, compared with a copy

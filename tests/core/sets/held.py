@@ -1,5 +1,5 @@
-"""held.py VLMSH FOLDER -- held-out questions with random answers, at least 1000 for each rule, in every form
-of their set. The scores of /eval --answers must agree within 1e-6 with those that the suites' own functions
+"""held.py VLMSH FOLDER -- held-out questions with random answers, in every format of their set: 1000 or more
+answers of a set, about 100 of MVBench and of the sets in later.jsonl.gz. The scores of /eval --answers must agree within 1e-6 with those that the suites' own functions
 gave, and with those of letters.py.
 
 held/NAME.jsonl.gz: totals by suite, then one question per line: "q", "c" choices, "n" the right one, "a" the
