@@ -1,6 +1,6 @@
 // commands/collect.c -- /collect: runs a command and appends values from its tables to a CSV file,
-// as one row, or as a row for each row of a table. So scripts can measure under many settings and
-// plot or report the results.
+// as one row, or as a row for each row that a table shows. So scripts can measure under many
+// settings and plot or report the results.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct collecting {
         bool cell;
     } pairs[WORDS_MAX];
     int pair_count;
-    const char *table; // table whose rows are all collected; NULL: only cells
+    const char *table; // table whose shown rows are collected; NULL: only cells
     bool intervals;    // also those of its table of intervals, as further columns
     bool again;
     int argc; // of the command
@@ -537,8 +537,10 @@ const struct command command_collect = {
     .details =
         "NAME=VALUE records a condition of the measurement. NAME=@CELL records one value: CELL "
         "is ROW, ROW:COLUMN (default: the column after the row's name) or TABLE:ROW:COLUMN; names "
-        "may be patterns. TABLE records all rows of a table, and TABLE.interval after it the 95% "
-        "intervals of "
+        "may be patterns. TABLE records the rows of a table that the command shows (of a ranked "
+        "table, the "
+        "first 20; the command's --csv writes all), and TABLE.interval after it the 95% intervals "
+        "of "
         "means over a data set, as columns \"X low\" and \"X high\".\n"
         "    /collect keep.csv keep=0.25 \"far=@Hellinger distance, mean\" : /compare off | "
         "prune.keep=0.25 --data questions.json\n"
@@ -547,9 +549,9 @@ const struct command command_collect = {
         "Also writes the columns provenance.model (fingerprint) and provenance.state (adapter "
         "and the settings that change numbers). If the file already has rows with the same "
         "conditions, model and state, COMMAND does not run, so a script that was interrupted "
-        "skips finished measurements when it runs again. Rows from a different state are kept; "
-        "rows "
-        "without these two columns are replaced. The state does not include the conversation: if "
+        "skips finished measurements when it runs again. Of rows with the same "
+        "conditions, those from a different state are kept, and those without these two columns "
+        "are replaced. The state does not include the conversation: if "
         "COMMAND measures it, identify it by a NAME=VALUE.\n"
         "\n"
         "/plot draws the file, /report inserts it into Markdown, /run FILE NAME=A,B repeats a "

@@ -14,7 +14,9 @@ static int bind_run(struct shell *shell, int argc, char **argv, struct err *err)
     char key[64];
     const size_t n = strcspn(argv[0], " \t");
     if (need_keys(shell, err) < 0) return -1;
-    if (n >= sizeof key) return err_set(err, "'%.40s...' is not a key (/keys lists them)", argv[0]);
+    if (n >= sizeof key)
+        return err_set(err, "'%.40s...' is not a key: use names such as F5, Ctrl-T, Alt-x, PageUp",
+                       argv[0]);
     memcpy(key, argv[0], n);
     key[n] = '\0';
     const char *command = argv[0] + n + strspn(argv[0] + n, " \t");
@@ -29,7 +31,8 @@ const struct command command_bind = {
     .usage = "/bind KEY [COMMAND]",
     .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
-        "KEY is a name listed by /keys: F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or "
+        "KEY is any key but Ctrl-C and those that type or send (letters, Space, Enter, Backspace): "
+        "F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or "
         "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default "
         "~/.config/vlmsh/config) runs at every interactive start (not with -c, -f, --json or "
         "piped input): put your key bindings and settings there. "
@@ -63,7 +66,8 @@ const struct command command_keys = {
     .details =
         "The context says where a key works: 'input' on the input line, 'panel' in every focused "
         "panel, the name of a panel in that panel, 'list' in pickers, 'pager' in pages, 'all' "
-        "everywhere except in pickers and pages. Keys that are not listed are readline's "
+        "everywhere except in pickers and pages, where of these only your own bindings to command "
+        "lines work. Keys that are not listed are readline's "
         "(~/.inputrc).",
     .page = true,
     .run = keys_run,

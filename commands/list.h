@@ -1,6 +1,7 @@
 // commands/list.h -- X(NAME) lists `const struct command command_NAME`, which commands/NAME.c or a
 // file with several related commands defines. MEASURING() inserts the commands of all probes, and
-// GROUP(NAME) begins a group of /help. Help and completion show the commands in this order.
+// GROUP(NAME) begins a group of /help. Help, the manual page and Ctrl-P list the commands in this
+// order; completion sorts them.
 
 GROUP(model)
 X(load)

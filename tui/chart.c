@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/draw/plot.h"
 
-enum { TICKS = 8 }; // most ticks of an axis
+enum { TICKS = 8 }; // maximum number of ticks of an axis
 
 // The numbers of an axis.
 struct axis {

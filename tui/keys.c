@@ -375,7 +375,7 @@ char *keys_find(struct keys *k, const char *context, const char *key)
     pthread_mutex_lock(&k->mutex);
     const struct bound *bound = find_bound(k, key);
     const char *command = bound ? bound->command : find_row(k->rows, context, key);
-    // An open list or page receives every key, including those of "all".
+    // An open list or page receives every key, including those of "all", except a user's bindings.
     const bool alone = !strcmp(context, "list") || !strcmp(context, "pager");
     if (!command && !alone && strcmp(context, "input") != 0)
         command = find_row(k->rows, "panel", key);
@@ -401,8 +401,7 @@ int keys_bind(struct keys *k, const char *key, const char *command, struct err *
     if (!key_spell(key, name))
         return err_set(
             err,
-            "'%s' is not a key that terminals send: use names such as F5, Ctrl-T, Alt-x, PageUp "
-            "(/keys lists them)",
+            "'%s' is not a key that terminals send: use names such as F5, Ctrl-T, Alt-x, PageUp",
             key);
     if (!strchr(name, '-') && !name[1])
         return err_set(err, "'%s' types a character: bind Alt-%c or a function key", name, name[0]);

@@ -79,7 +79,7 @@ static bool closes(const char *s, size_t after, size_t end, char mark, size_t co
     const char last = s[after - count - 1], next = after < end ? s[after] : ' ';
     if (mark == '`' || (mark == '$' && count > 1)) return true;
     if (is_blank(last)) return false;
-    if (mark == '$') return !isdigit((unsigned char)next); // "$5 or $6" is not math
+    if (mark == '$') return !isdigit((unsigned char)next); // "5$6" does not end math
     return mark == '*' ? !isalnum((unsigned char)next) : !is_word(next);
 }
 

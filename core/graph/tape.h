@@ -95,7 +95,7 @@ struct tape {
     struct spare_grad *spare; // reusable buffers for gradients of results
     size_t spare_count;
     uint64_t bytes, peak; // of the pool's buffers
-    size_t held;          // most bytes in the step arena when a backward pass began
+    size_t held;          // maximum of the bytes in the step arena when a backward pass began
 };
 
 // Frees the tape's steps and buffers, and resets all members but backend, recompute, keep and

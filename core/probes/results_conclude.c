@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/probes/results.h"
 
-enum { CLAUSES = 2, CONDITIONS = 4 }; // most columns and conditions to say something about
+enum { CLAUSES = 2, CONDITIONS = 4 }; // maximum numbers of columns and of conditions in the text
 
 // Returns the kind of exactly this table's name; NULL: none exists.
 static const struct result_kind *kind_of(const struct result_table *t)

@@ -140,11 +140,8 @@ static void compare(struct fixture *f, const char *what, bool fewer)
     release(&one);
 }
 
-// Data are JSON with ' for ".
-#define PLAIN(question) "{'question':'" question "','answer':'x'}"
-
-// Questions of several lengths about two pictures, two of them equal, a dialogue, and two questions
-// without a picture.
+// JSON with ' for ". Questions of several lengths about two pictures, two of the questions equal, a
+// dialogue, and two questions without a picture.
 static const char pictures_json[] =
     "[{'image':'scene.png','question':'What?','answer':'x'},"
     "{'image':'scene.png','question':'What is it that "
