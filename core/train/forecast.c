@@ -219,6 +219,7 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     int status = dry_open(&d, outline, s, load, f, err);
     if (status == 0) status = load->real ? run_real(&d, load, f, err) : run_rows(&d, load, f, err);
     if (status == 0) {
+        f->moves_tables &= params_have_table(&d.t.params);
         f->lane = level_lanes(&d.t.lanes);
         sft_memory(&d.t, &f->parts);
         memcpy(f->count, d.t.params.counted, sizeof f->count);
@@ -248,16 +249,27 @@ static int count_once(struct forecast *f, struct model *outline, const struct se
     return 0;
 }
 
+// TABLE_AS_SET: on the GPU if the run fits there. The first of several GPUs holds the table, but
+// free memory is known only for all of them together: then on the host.
+static enum table_place table_place(const struct settings *s, const struct load *load)
+{
+    if (!has_own_memory(load->where)) return TABLE_ON_HOST;
+    if (load->real && load->real->plan.table != TABLE_AS_SET) return load->real->plan.table;
+    if (settings_is(s, "train.embedding", "gpu")) return TABLE_ON_GPU;
+    const bool one = backend_gpus(load->where) == 1;
+    return one && settings_is(s, "train.embedding", "auto") ? TABLE_AS_SET : TABLE_ON_HOST;
+}
+
 static int count(struct forecast *f, struct model *outline, const struct settings *s,
                  const struct load *load, struct err *err)
 {
     if (roles_of(f->role, outline, s, err) < 0) return -1;
     f->keep = 0;
     f->offload = has_own_memory(load->where) && settings_is(s, "train.checkpointing", "host");
-    f->moves_tables = has_own_memory(load->where) && !settings_is(s, "train.embedding", "host");
+    const enum table_place table = table_place(s, load);
+    f->moves_tables = table != TABLE_ON_HOST;
     if (count_once(f, outline, s, load, err) < 0) return -1;
-    if (f->moves_tables && settings_is(s, "train.embedding", "auto") &&
-        memory_own(&f->parts) > free_memory(load)) {
+    if (f->moves_tables && table == TABLE_AS_SET && memory_own(&f->parts) > free_memory(load)) {
         f->moves_tables = false;
         if (count_once(f, outline, s, load, err) < 0) return -1;
     }

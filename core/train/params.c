@@ -420,6 +420,13 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
     return status;
 }
 
+bool params_have_table(const struct params *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->list[i].stored.on_host) return true;
+    return false;
+}
+
 void params_release(struct params *p)
 {
     // Releases the parameters from the last to the first: B of a LoRA before A, which frees the

@@ -76,6 +76,9 @@ struct param_extra {
     bool always; // always trained; neither flag: only if a rule of train.params names it
 };
 
+// Where a GPU run trains an embedding table of host memory. TABLE_AS_SET: train.embedding decides.
+enum table_place { TABLE_AS_SET, TABLE_ON_HOST, TABLE_ON_GPU };
+
 struct params {
     const struct backend *backend;
     struct model *model;
@@ -106,6 +109,8 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
 // parameters in every layer, even if the method learns in chosen layers only.
 int params_check(const struct model *m, const struct settings *s, struct err *err);
 void params_release(struct params *p);
+// Returns whether a table whose weights are in host memory is trained.
+bool params_have_table(const struct params *p);
 int params_clear(struct params *p, struct err *err);
 // Returns true if this rank updates the parameter.
 bool params_own(const struct params *p, const struct param *one);

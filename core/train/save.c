@@ -255,6 +255,7 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "best_value", "%a", at->best);
     put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
+    if (params_have_table(p)) put_metadata(w, "embedding", p->moves_tables ? "gpu" : "host");
     struct identity copy = *id;
     identity_each(&copy, put_one, w);
     free(path);
@@ -387,4 +388,15 @@ int save_read(const char *out, struct params *p, struct save_point *at, const st
     if (status == 0) status = read_values(f, p, WHATS, err);
     safetensors_close(f);
     return status < 0 ? err_in(err, "cannot continue from '%s'", out) : 0;
+}
+
+enum table_place save_table_place(const char *out)
+{
+    struct err err;
+    struct safetensors *f = save_newest(out) >= 0 ? open_newest(out, false, &err) : NULL;
+    const char *text = f ? safetensors_metadata(f, "embedding") : NULL;
+    enum table_place place = TABLE_AS_SET;
+    if (text) place = !strcmp(text, "gpu") ? TABLE_ON_GPU : TABLE_ON_HOST;
+    safetensors_close(f);
+    return place;
 }

@@ -45,6 +45,8 @@ int save_write(const char *out, const struct params *p, const struct adapter *ba
                struct err *err);
 // Returns the step of the newest checkpoint; -1: none. Removes the remains of interrupted writes.
 int64_t save_newest(const char *out);
+// Returns where the newest checkpoint's run trained an embedding table of host memory.
+enum table_place save_table_place(const char *out);
 // Checks that the same run wrote the newest checkpoint.
 int save_check(const char *out, const struct identity *id, struct err *err);
 // Deletes all but the newest `keep` checkpoints.

@@ -100,6 +100,7 @@ static void report_plan(struct sft *t)
                  unused = (double)(memory_free(j->backend) + held) /
                           (j->backend->own_memory ? 1 : beside),
                  host = (double)t->plan.forecast.parts.of[MEMORY_HOST];
+    const uint64_t *of = t->plan.forecast.parts.of;
     const struct params_count *count = &t->plan.forecast.count[MODEL_PARTS];
     job_log(j, "training %lld parameters, %.4g%% of %lld, with matrix products in %s",
             (long long)count->trained, 100 * (double)count->trained / (double)count->total,
@@ -122,12 +123,16 @@ static void report_plan(struct sft *t)
         saved = ", train.checkpointing host";
     else if (!j->backend->own_memory && settings_is(j->settings, "train.checkpointing", "off"))
         saved = ", train.checkpointing on";
-    const bool shards = ranks_count(j->ranks) > 1 &&
-                        !settings_flag(j->settings, "train.exact_sum") &&
-                        !settings_is(j->settings, "train.shard", "gradients");
+    const char *shard = ""; // a value of train.shard that needs less memory
+    if (ranks_count(j->ranks) > 1 && settings_is(j->settings, "train.shard", "off"))
+        shard = ", train.shard on";
+    else if (ranks_count(j->ranks) > 1 && !settings_flag(j->settings, "train.exact_sum") &&
+             !settings_is(j->settings, "train.shard", "gradients") &&
+             of[MEMORY_GRADIENTS] > of[MEMORY_ACTIVATIONS])
+        shard = ", train.shard gradients";
     if (unused > 0 && own > unused)
-        job_log(j, "not enough memory: use a smaller train.batch%s%s, or train fewer weights",
-                saved, shards ? ", train.shard gradients" : "");
+        job_log(j, "not enough memory: use a smaller train.batch%s%s%s, or train fewer weights",
+                saved, shard, t->plan.forecast.moves_tables ? ", train.embedding host" : "");
 }
 
 // PEFT 0.21 with transformers 5 cannot load whole weights of experts, because their matrices are
@@ -264,21 +269,23 @@ static int64_t waited_us(const struct sft *t)
     return t->job->ranks ? atomic_load(&t->job->ranks->whole->waited_us) : 0;
 }
 
-// Returns 0, JOB_STOPPED or -1.
-// Forecasts the run. If the embedding does not fit on the GPU of some rank, all ranks train it on
-// the host.
+// Forecasts the run. A resumed run trains the embedding where it did before; if one rank trains it
+// on the host, all ranks do.
 static int forecast(struct sft *t, struct err *err)
 {
     struct forecast *f = &t->plan.forecast;
+    if (settings_is(t->job->settings, "train.embedding", "auto"))
+        t->plan.table = save_table_place(t->out.path);
     const int status = sft_forecast(t, f, err);
-    const int on_host = agree(t, status < 0 ? -1 : !f->moves_tables, err);
-    if (on_host < 0) return -1;
-    if (on_host == !f->moves_tables) return 0;
-    job_log(t->job, "train.embedding host: the embedding does not fit on another rank's GPU");
-    if (settings_set(t->job->settings, "train.embedding", "host", err) < 0) return -1;
+    const int stays = agree(t, status < 0 ? -1 : !f->moves_tables, err);
+    if (stays < 0) return -1;
+    if (stays == !f->moves_tables) return 0;
+    job_log(t->job, "the embedding is trained on the host, as on another rank");
+    t->plan.table = TABLE_ON_HOST;
     return sft_forecast(t, f, err);
 }
 
+// Returns 0, JOB_STOPPED or -1.
 static int begin(struct sft *t, struct err *err)
 {
     int status = agree(t, sft_data_open(t, err), err);

@@ -87,6 +87,7 @@ struct sft_plan {
     int64_t batch, accumulate, per_epoch, steps; // per_epoch: steps of an epoch
     const struct metric *metric;                 // of the validation; NULL: the loss
     struct forecast forecast;                    // made before anything was allocated
+    enum table_place table; // of the checkpoint, or chosen because of another rank
     // A resumed run must have the same settings and hashes.
     char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
