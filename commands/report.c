@@ -38,7 +38,7 @@ struct report_table {
     char *path;
     struct csv t;
     int columns[COLUMNS_MAX], means[COLUMNS_MAX]; // means: averaged over rows equal in `columns`
-    int low[COLUMNS_MAX], high[COLUMNS_MAX];      // ends of a column's interval; -1: none
+    bool joined[COLUMNS_MAX]; // the next two of `columns` are the ends of the column's interval
     int column_count, mean_count;
     int across, value; // the two columns after `across`; -1: none
     bool value_mean;
@@ -98,22 +98,33 @@ static bool is_end(const struct report_table *w, int column, const char *of, con
     return !strcmp(name, end);
 }
 
+// Returns whether the first of three columns lies between the other two in each row that has these.
+static bool is_between(const struct csv *t, const int *c)
+{
+    double x, from, to;
+    for (size_t r = 0; r < t->row_count; r++) {
+        const char *low = csv_cell(t, r, c[1]), *high = csv_cell(t, r, c[2]);
+        if (!*low && !*high) continue;
+        if (!csv_number(csv_cell(t, r, c[0]), &x) || !csv_number(low, &from) ||
+            !csv_number(high, &to) || !(from <= x && x <= to))
+            return false;
+    }
+    return true;
+}
+
 // Joins a column with the next two, if these are the ends of its interval ("loss", "loss low",
-// "loss high", or "score", "low", "high").
+// "loss high", or "score", "low", "high"). A bare "low" may be the end of another column's
+// interval, so then the values decide.
 static void join_intervals(struct report_table *w)
 {
-    int n = 0;
-    for (int i = 0; i < w->column_count; i++, n++) {
+    for (int i = 0; i + 2 < w->column_count; i++) {
         const int *c = w->columns + i;
         const char *of = w->t.columns[*c];
-        const bool joined =
-            i + 2 < w->column_count && is_end(w, c[1], of, "low") && is_end(w, c[2], of, "high");
-        w->low[n] = joined ? c[1] : -1;
-        w->high[n] = joined ? c[2] : -1;
-        w->columns[n] = *c;
-        if (joined) i += 2;
+        const bool bare = !strcmp(w->t.columns[c[1]], "low") || !strcmp(w->t.columns[c[2]], "high");
+        w->joined[i] = is_end(w, c[1], of, "low") && is_end(w, c[2], of, "high") &&
+                       (!bare || is_between(&w->t, c));
+        if (w->joined[i]) i += 2;
     }
-    w->column_count = n;
 }
 
 // Searches the folder of the output, then that of the input; the caller frees the path.
@@ -182,8 +193,8 @@ static void write_cell(struct buf *b, const char *text)
 // Writes column `c` of a row, with its interval, if any: "0.5 (0.4 to 0.6)".
 static void write_column(struct buf *b, const struct report_table *w, size_t row, int c)
 {
-    const char *low = w->low[c] < 0 ? "" : csv_cell(&w->t, row, w->low[c]),
-               *high = w->high[c] < 0 ? "" : csv_cell(&w->t, row, w->high[c]);
+    const char *low = w->joined[c] ? csv_cell(&w->t, row, w->columns[c + 1]) : "",
+               *high = w->joined[c] ? csv_cell(&w->t, row, w->columns[c + 2]) : "";
     buf_puts(b, " ");
     write_text(b, csv_cell(&w->t, row, w->columns[c]));
     if (*low || *high) {
@@ -194,6 +205,12 @@ static void write_column(struct buf *b, const struct report_table *w, size_t row
         buf_puts(b, ")");
     }
     buf_puts(b, " |");
+}
+
+// Returns the column to write after column `c`.
+static int next_column(const struct report_table *w, int c)
+{
+    return c + (w->joined[c] ? 3 : 1);
 }
 
 // Returns whether two rows have the same values in these columns.
@@ -247,9 +264,10 @@ static void write_value(struct buf *b, const struct report_table *w, size_t a, s
 static void write_table(struct buf *b, const struct report_table *w)
 {
     const bool across = w->across >= 0, joined = across || w->mean_count;
-    int columns = w->column_count + w->mean_count;
+    int columns = w->mean_count;
     buf_puts(b, "|");
-    for (int c = 0; c < w->column_count; c++) write_cell(b, w->t.columns[w->columns[c]]);
+    for (int c = 0; c < w->column_count; c = next_column(w, c), columns++)
+        write_cell(b, w->t.columns[w->columns[c]]);
     for (int c = 0; c < w->mean_count; c++) write_cell(b, w->t.columns[w->means[c]]);
     for (size_t k = 0; across && k < w->t.row_count; k++)
         if (first_of(w, k, &w->across, 1)) {
@@ -262,7 +280,7 @@ static void write_table(struct buf *b, const struct report_table *w)
     for (size_t r = 0; r < w->t.row_count; r++) {
         if (!(joined ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
         buf_puts(b, "|");
-        for (int c = 0; c < w->column_count; c++) write_column(b, w, r, c);
+        for (int c = 0; c < w->column_count; c = next_column(w, c)) write_column(b, w, r, c);
         for (int c = 0; c < w->mean_count; c++) write_value(b, w, r, r, w->means[c], true);
         for (size_t k = 0; across && k < w->t.row_count; k++)
             if (first_of(w, k, &w->across, 1)) write_value(b, w, r, k, w->value, w->value_mean);
@@ -459,7 +477,8 @@ const struct command command_report = {
         "    <!-- end -->\n"
         "with rows of FILE.csv: the named columns (default: all but provenance.*) of the matching "
         "rows (default: all). "
-        "A column X before X low and X high, or before low and high, becomes one with them: "
+        "A column X before X low and X high, or before low and high if its values lie between "
+        "them, becomes one with them: "
         "x (low to high).\n"
         "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"

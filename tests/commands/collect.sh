@@ -381,6 +381,14 @@ printf '<!-- table ends.csv -->\n<!-- end -->\n' >"$work/ends.md"
 lines "/report $work/ends.md"
 same "intervals" "$(sed -n 2,5p "$work/ends.md")" $'| a | x | y |\n|---|---:|---:|
 | r | 0.5123 (0.4 to 0.6123) | 2 (1 to 3) |\n| s | 7 | 5 |'
+# A count before another column's low and high does not; rows that differ only in their interval stay apart.
+printf 'score,n,low,high\n0.5,20,0.4,0.61\n' >"$work/ends.csv"
+lines "/report $work/ends.md"
+same "a count and ends" "$(sed -n 2,4p "$work/ends.md")" $'| score | n | low | high |\n|---|---:|---:|---:|\n| 0.5 | 20 | 0.4 | 0.61 |'
+printf 'x,low,high,v\n1,0,2,3\n1,0.5,2,4\n' >"$work/ends.csv"
+printf '<!-- table ends.csv x low high mean v -->\n<!-- end -->\n' >"$work/ends.md"
+lines "/report $work/ends.md"
+same "rows with different intervals" "$(sed -n 2,5p "$work/ends.md")" $'| x | v |\n|---|---:|\n| 1 (0 to 2) | 3 |\n| 1 (0.5 to 2) | 4 |'
 # Markers inside cells are text and do not end the table.
 printf 'a,<!-- end -->\n"<!-- table abc.csv -->",2 < 3\n"x\n<!-- end -->",a|b\n' >"$work/marks.csv"
 printf '<!-- table marks.csv -->\n<!-- end -->\nafter\n' >"$work/marks.md"
