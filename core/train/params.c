@@ -320,7 +320,8 @@ static int check_whole(const struct model *m, const struct selection *chosen, st
 
 static int check_shard(const struct settings *s, struct err *err)
 {
-    if (!settings_is(s, "train.shard", "gradients") || !settings_flag(s, "train.exact_sum"))
+    if (settings_integer(s, "job.ranks") < 2 || !settings_is(s, "train.shard", "gradients") ||
+        !settings_flag(s, "train.exact_sum"))
         return 0;
     return err_set(err, "train.exact_sum adds up gradients that every rank keeps, and train.shard "
                         "gradients keeps each on one rank: set train.exact_sum off, or train.shard "

@@ -98,7 +98,8 @@ sed -i 's/"state":.*"done"/"state": "running"/' "$work/given/training.json"
 good 2 "${one[@]}" '/set train.shard gradients' "/train $work/data.jsonl $work/given --resume"
 grep -q "continuing after step 2 of 4" <(vlmsh -c "/job $work/given log 20") || fail "the run is not resumed"
 cmp "$work/kept/checkpoint-4/state.safetensors" "$work/given/checkpoint-4/state.safetensors" || fail "weights differ with train.shard gradients"
-lines "/load $llava" '/set train.exact_sum on' '/set train.shard gradients' "/train $work/data.jsonl $work/none --ranks 2"
+lines "/load $llava" '/set train.exact_sum on' '/set train.shard gradients' "/train $work/data.jsonl $work/none --ranks 2" \
+    '/train plan --ranks 1' '/train plan --ranks 2'
 check_has "exact sums of sharded gradients" 'select(.event=="error").message' "set train.exact_sum off, or train.shard on"
 
 # Sharded gradients appear in the forecast. Only the owner's share stays (and tables and vectors), and a rank
