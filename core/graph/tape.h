@@ -11,7 +11,8 @@
 // A tensor has a gradient if tensor->grad is set: the caller sets it on the trained weights,
 // results of ops inherit it from their inputs, and views share their part of the whole tensor's.
 // Ops without such an input record nothing. Every backward function adds to the gradients of the
-// inputs. A weight's gradient stays until its owner clears it (passes accumulate). A result's
+// inputs. A weight's gradient stays until its owner clears it (grad_keep: passes accumulate), or
+// its owner returns it to the tape's pool after each pass (grad_of_pass, tape_give). A result's
 // gradient comes from the tape's pool at the first addition. After the op that made the result has
 // used this gradient, its buffer returns to the pool; but a sum, which passes gradients on
 // unchanged, may give the buffer to its input instead.

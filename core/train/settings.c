@@ -154,10 +154,8 @@ const struct setting train_settings[] = {
       .def = "auto",
       .choices = shards,
       .stale = STALE_RUNS,
-      .help =
-          "Shards over the ranks of a job: on: the optimizer state (ZeRO stage 1); gradients: also "
-          "the gradients (stage 2), which the ranks then sum in every pass; auto: a state of 64 MB "
-          "or more.",
+      .help = "With on the ranks shard the optimizer state (ZeRO stage 1), with gradients also the "
+              "gradients (stage 2: summed in every pass); auto is on from 64 MB of state.",
       .also = "zero deepspeed fsdp" },
     { .key = "train.epochs",
       .type = SETTING_REAL,
