@@ -195,19 +195,20 @@ static int rank_count(const struct params *p)
 int params_bucket(const struct params *p, bool vision, int layer)
 {
     const int layers = p->model->decoder.config.layers, blocks = p->model->vision.config.layers;
-    return vision ? layers + blocks - layer : layers - layer;
+    return vision ? layers + blocks - 1 - layer : layers - 1 - layer;
 }
 
-// Bucket 0 is the head, followed by the layers of the decoder and the blocks of the encoder, both
-// from the last to the first; all other matrices are in the last bucket. Vectors stay on all ranks
-// (params_sum_to). So do tables whose reached rows are tracked: they would need their whole size
-// during each pass, so sharding them would save nothing.
+// The first buckets are the layers of the decoder, followed by the blocks of the encoder, both from
+// the last to the first; all other matrices are in the last bucket. Vectors stay on all ranks
+// (params_sum_to). So do embedding tables (Gemma 4 has two) and the head: a pass holds their
+// gradients whole beside those of a layer, so sharding them would save nothing.
 static int bucket_of(const struct params *p, const struct param *one)
 {
     const struct model *m = p->model;
     const struct weight *w = one->weight;
-    if (one->tensor->rank < 2 || one->grad->reached) return -1;
-    if (w && w->part == PART_HEAD) return 0;
+    if (one->tensor->rank < 2 || one->stored.on_host ||
+        (w && (w->part == PART_HEAD || w->part == PART_EMBEDDING)))
+        return -1;
     const bool vision = w && w->part == PART_VISION;
     const int layer = w ? weight_layer(w) : -1,
               end = vision ? m->vision.config.layers : m->decoder.config.layers;

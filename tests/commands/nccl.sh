@@ -64,15 +64,15 @@ reported
 same "groups of each rank with train.shard on" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 6 groups\nrank 1 of 2: 6 groups'
 grep -q ' 0 messages' "$work/report" && fail "no messages: $(cat "$work/report")"
 
-# Sharded gradients: the sums of each layer go from GPU to GPU: a group for vectors and table, one for masters, and
-# one each for the head and four layers.
+# Sharded gradients: the sums of each layer go from GPU to GPU: a group for vectors, table and head, one for
+# masters, and one each for four layers.
 NCCL_HOST_REPORT=$work/other train 2 "$work/kept" '/set train.method all' '/set train.batch 1' || fail "all weights: $(tail -1 "$work/out")"
 rm "$work/report"
 train 2 "$work/layers" '/set train.method all' '/set train.batch 1' '/set train.shard gradients' ||
     fail "train.shard gradients: $(tail -1 "$work/out")"
 cmp "$work/kept/checkpoint-3/state.safetensors" "$work/layers/checkpoint-3/state.safetensors" || fail "weights differ with train.shard gradients"
 reported
-same "groups of each rank with train.shard gradients" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 21 groups\nrank 1 of 2: 21 groups'
+same "groups of each rank with train.shard gradients" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 18 groups\nrank 1 of 2: 18 groups'
 
 # An NCCL error ends the job with the rank and the reason; so does a missing GPU.
 NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "the job succeeds although NCCL fails"

@@ -60,28 +60,29 @@ for order in "/ask --data $work/moving.jsonl --out $work/moving.out --job" "/eva
     grep -qF 'not used: "tools" (7 samples); 1 picture file is animated' "$work/out" || fail "notices: $(tail -1 "$work/out")"
 done
 
-# Ranks sum in a different order, so weights agree within 1e-6 of each tensor's maximum. (In full
-# training, parameters whose gradient is zero up to rounding differ by more: Adam normalises any
-# gradient.)
-for n in 1 2 4; do
-    good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
-done
-good 2 "${training[@]}" '/set train.steps 10' '/set train.method layernorm' '/set train.shard gradients' "/train $work/data.jsonl $work/sumgradients"
-python3 - "$work" <<'PY' || fail "sums differ"
-import array, json, struct, sys
-def masters(path):
+# Ranks sum in a different order, so weights agree within 1e-6 of each tensor's maximum. (Except biases of keys,
+# whose gradient is zero up to rounding: Adam normalises any gradient.)
+agree() { # RUN RUN
+    python3 - "$work/$1" "$work/$2" <<'PY' || fail "$1 and $2 differ"
+import array, glob, json, struct, sys
+def masters(run):
+    [path] = glob.glob(run + "/checkpoint-*/state.safetensors")
     data = open(path, "rb").read()
     size = struct.unpack("<Q", data[:8])[0]
     for name, t in json.loads(data[8:8 + size]).items():
-        if name.startswith("w."):
+        if name.startswith("w.") and not name.endswith("k_proj.bias"):
             a, b = t["data_offsets"]
             yield name, array.array("f", data[8 + size + a:8 + size + b])
-one = dict(masters(sys.argv[1] + "/sum1/checkpoint-10/state.safetensors"))
-for n in 2, 4, "gradients":
-    for name, other in masters(f"{sys.argv[1]}/sum{n}/checkpoint-10/state.safetensors"):
-        d = max(abs(a - b) for a, b in zip(one[name], other)) / max(map(abs, one[name]))
-        if d > 1e-6: sys.exit(f"{name}, sum{n}: {d}")
+one = dict(masters(sys.argv[1]))
+for name, other in masters(sys.argv[2]):
+    d = max(abs(a - b) for a, b in zip(one[name], other)) / max(map(abs, one[name]))
+    if d > 1e-6: sys.exit(f"{name}: {d}")
 PY
+}
+for n in 1 2 4; do
+    good $n "${training[@]}" '/set train.steps 10' '/set train.method layernorm' "/train $work/data.jsonl $work/sum$n"
+    [ $n = 1 ] || agree sum1 sum$n
+done
 
 # With train.shard on, sums are sent only to the rank that updates the weight; with two ranks, the
 # weights have the same bits as without.
@@ -101,12 +102,13 @@ cmp "$work/kept/checkpoint-4/state.safetensors" "$work/given/checkpoint-4/state.
 lines "/load $llava" '/set train.exact_sum on' '/set train.shard gradients' "/train $work/data.jsonl $work/none --ranks 2" \
     '/train plan --ranks 1' '/train plan --ranks 2'
 check_has "exact sums of sharded gradients" 'select(.event=="error").message' "set train.exact_sum off, or train.shard on"
+same "refusals with two ranks, not with one" "$(jq -r 'select(.event=="error").message' "$work/events" | wc -l)" 2
 
-# Sharded gradients appear in the forecast. Only the owner's share stays (and tables and vectors), and a rank
-# holds those of one layer and the head during a pass.
+# Sharded gradients appear in the forecast. Only the owner's share stays (and tables, head and vectors), and a rank
+# holds those of one layer during a pass.
 lines '/load demo/model' '/set train.method full' '/set train.shard gradients' '/train plan --like llava-1.5-7b --ranks 8'
 check "gradients of eight ranks" 'select(.name=="train memory") | [.rows[] | {(.[0]): .[1]}] | add |
-    .gradients < 27100 / 8 + 600 and .workspace < 2000' true
+    .gradients < 27100 / 8 + 1100 and .workspace < 1500' true
 
 # Sharded optimizer state appears in the forecast.
 memory() { jq -r 'select(.name=="train memory") | .rows[] | select(.[0]=="optimizer")[1]' "$work/events"; }
@@ -137,6 +139,8 @@ for way in 'method all:shard on' 'method all:shard gradients' 'method layernorm:
     check "bytes with $way" 'select(.event=="table") | .rows[] | select(.[0]=="sums of a step")[1] |
         capture("^(?<is>[0-9.]+) MB, formula (?<formula>[0-9.]+) MB; ") | .is == .formula and .is != "0"' true
 done
+# In these runs, ranks compute different numbers of passes.
+agree bytesmethodallshardon bytesmethodallshardgradients
 
 # --- refusals ------------------------------------------------------------------------------------
 
