@@ -98,9 +98,11 @@ static bool is_end(const struct report_table *w, int column, const char *of, con
     return !strcmp(name, end);
 }
 
-// Returns whether the first of three columns lies between the other two in each row that has these.
+// Returns whether the first of three columns lies between the other two in each row that has these,
+// and whether any row has them.
 static bool is_between(const struct csv *t, const int *c)
 {
+    bool any = false;
     double x, from, to;
     for (size_t r = 0; r < t->row_count; r++) {
         const char *low = csv_cell(t, r, c[1]), *high = csv_cell(t, r, c[2]);
@@ -108,8 +110,9 @@ static bool is_between(const struct csv *t, const int *c)
         if (!csv_number(csv_cell(t, r, c[0]), &x) || !csv_number(low, &from) ||
             !csv_number(high, &to) || !(from <= x && x <= to))
             return false;
+        any = true;
     }
-    return true;
+    return any;
 }
 
 // Joins a column with the next two, if these are the ends of its interval ("loss", "loss low",

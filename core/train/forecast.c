@@ -269,7 +269,10 @@ static int count(struct forecast *f, struct model *outline, const struct setting
     const enum table_place table = table_place(s, load);
     f->moves_tables = table != TABLE_ON_HOST;
     if (count_once(f, outline, s, load, err) < 0) return -1;
-    if (f->moves_tables && table == TABLE_AS_SET && memory_own(&f->parts) > free_memory(load)) {
+    const uint64_t with_table = memory_own(&f->parts);
+    // A twentieth stays free: the run may need a little more than the forecast.
+    if (f->moves_tables && table == TABLE_AS_SET &&
+        with_table + with_table / 20 > free_memory(load)) {
         f->moves_tables = false;
         if (count_once(f, outline, s, load, err) < 0) return -1;
     }

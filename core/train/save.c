@@ -255,7 +255,8 @@ static int write_state(const char *folder, const struct params *p, const struct 
     put_metadata(w, "best_value", "%a", at->best);
     put_metadata(w, "best_loss", "%a", at->best_loss);
     put_metadata(w, "best_step", "%lld", (long long)at->best_step);
-    if (params_have_table(p)) put_metadata(w, "embedding", p->moves_tables ? "gpu" : "host");
+    if (p->backend->own_memory && params_have_table(p))
+        put_metadata(w, "embedding", p->moves_tables ? "gpu" : "host");
     struct identity copy = *id;
     identity_each(&copy, put_one, w);
     free(path);
