@@ -32,8 +32,8 @@ const struct command command_bind = {
     .help = "Binds a key of the full screen to a command; without COMMAND restores the default.",
     .details =
         "KEY is any key but Ctrl-C and those that type or send (letters, Space, Enter, Backspace): "
-        "F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or "
-        "an action listed by /keys. $XDG_CONFIG_HOME/vlmsh/config (default "
+        "F5, Ctrl-T, Alt-x, PageUp. COMMAND is a command line or an action listed by /keys. "
+        "$XDG_CONFIG_HOME/vlmsh/config (default "
         "~/.config/vlmsh/config) runs at every interactive start (not with -c, -f, --json or "
         "piped input): put your key bindings and settings there. "
         "Lines that fail are reported; the others still apply.",

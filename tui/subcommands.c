@@ -82,7 +82,7 @@ static int run_help(const struct subcommand *c, int argc, char **argv, struct er
 // A job's process runs `vlmsh job run ID`; run by hand, the command prints the job's progress.
 //
 // SIGINT, SIGTERM and SIGHUP pause the job: it saves its work and ends; /job N resume continues it.
-// A second signal ends the process at once, like kill -9; what was saved before stays.
+// A second signal ends the process at once, like kill -9; saved work remains.
 // Shells send no signals: they write requests into the job's row (sessions/jobs.c).
 struct job_options {
     const char *action, *id, *db, *folder;

@@ -49,8 +49,8 @@ struct option_row {
 };
 
 // Reads the words; returns the number of words read, or -1. The value of an option is the next
-// word, or follows `=` (--db=FILE) or a short name (-cLINE). Its quotes are literal: the shell or
-// commands/parse.h has removed those that enclose it. `--` ends the options. If an option is
+// word, or follows `=` (--db=FILE) or a short name (-cLINE). Quotes in it are literal: the shell or
+// commands/parse.h has removed enclosing ones. `--` ends the options. If an option is
 // repeated, the last value wins, unless take() collects the values.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);

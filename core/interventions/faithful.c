@@ -526,11 +526,10 @@ const struct probe probe_faithful = {
         "                  layers; above 0.5 the map is rejected\n"
         "With --data, a sample's text names the object; the table faithful.interval (--csv) has\n"
         "95% intervals of the means. With --objects or --others, the table faithful.causes shows\n"
-        "what the answers depend on: up to 8 other pictures replace the whole picture, the "
-        "object,\n"
-        "each other object in FILE, and the rest; `change` is the change in the answer's\n"
+        "what the answers depend on: up to 8 other pictures replace the whole picture, the\n"
+        "object, each other object in FILE, and the rest; `change` is the change in the answer's\n"
         "log-probability, and each map is rated by its AUC against the region. The pictures come\n"
-        "from the picture's own folder (or --others DIR); at most 64 of its files are "
+        "from the picture's own folder (or --others DIR); at most 64 of its files are\n"
         "tried." PROBE_DETAILS,
     .results = faithful_results,
     .pictures = true,

@@ -84,10 +84,9 @@ const struct probe probe_sink_ratio = {
     .details =
         "Counts the layers in which the attention to one visual token, averaged over the tokens\n"
         "of the answer and over heads, exceeds --threshold. Also shows each layer's curvature\n"
-        "minus that of layer 0, and the rank correlation of attention and curvature over layers; "
-        "with several conditions\n"
-        "(such as now | CHECKPOINT), over layers and conditions too. With --data, each condition\n"
-        "has its own answers unless --given is used." PROBE_DETAILS,
+        "minus that of layer 0, and the rank correlation of attention and curvature over layers;\n"
+        "with several conditions (such as now | CHECKPOINT), over layers and conditions too. With\n"
+        "--data, each condition has its own answers unless --given is used." PROBE_DETAILS,
     .pictures = true,
     .answer = true,
     .answered = true,

@@ -381,6 +381,13 @@ static int check_formers(const struct model *m, const struct selection *chosen,
     return 0;
 }
 
+static int check_choice(const struct model *m, const struct selection *chosen,
+                        const struct settings *s, struct err *err)
+{
+    if (check_shard(s, err) < 0 || check_whole(m, chosen, err) < 0) return -1;
+    return check_formers(m, chosen, s, err);
+}
+
 int params_check(const struct model *m, const struct settings *s, struct err *err)
 {
     struct selection chosen;
@@ -388,9 +395,7 @@ int params_check(const struct model *m, const struct settings *s, struct err *er
     struct param_extra *extras = roles_extras(m, s, &count);
     int status = params_choose(&chosen, m, s, extras, count, err);
     if (status == 0) {
-        status = check_shard(s, err);
-        if (status == 0) status = check_whole(m, &chosen, err);
-        if (status == 0) status = check_formers(m, &chosen, s, err);
+        status = check_choice(m, &chosen, s, err);
         selection_release(&chosen);
     }
     roles_extras_free(extras, count);
@@ -406,9 +411,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
         memcpy(p->counted, chosen.parameters, sizeof p->counted);
         p->lora = chosen.lora;
         p->whole = chosen.whole;
-        status = check_shard(s, err);
-        if (status == 0) status = check_whole(m, &chosen, err);
-        if (status == 0) status = check_formers(m, &chosen, s, err);
+        status = check_choice(m, &chosen, s, err);
         if (status == 0)
             status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
         if (status == 0) status = add_state(p, s, err);

@@ -156,7 +156,7 @@ int64_t sft_pass_bytes(const struct sft *t)
     return t->params.buckets ? 4 * numbers + 8 : 0;
 }
 
-// Sums the gradients of a bucket, or those that a step sums once (-1).
+// Sums the gradients of a bucket; -1: those without one, which a step sums once.
 static int sum_bucket(struct sft *t, int bucket, struct err *err)
 {
     struct ranks *r = t->job->ranks;
