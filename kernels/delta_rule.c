@@ -2,117 +2,121 @@
 //
 //   S = alpha S;  S += k (x) u, u = beta (v - S^T k);  o = S^T q          S [dk,dv], per value head
 //
-// Columns of S never mix: a thread takes one value head and a few columns, which stay in its
-// first-level cache while it walks over all rows. Each row is computed on its own, in order, so
-// that its bits depend neither on the rows that share a call nor on the number of threads.
-#include <math.h>
+// Columns of S never mix: they are computed in slices that stay in a first-level cache. Up to
+// FEW_ROWS rows are computed one after the other: their bits are those of each row alone. More rows
+// are computed in chunks, by products of small matrices; a row's bits then depend on the rows
+// before it in its call. They never depend on later rows or on the number of threads.
+#include "kernels/delta_rule.h"
+#include "kernels/matmul_few.h"
 
-#include "kernels/vec.h"
-
-enum { WIDE = 2 * VEC }; // columns of a state that a thread computes at a time
-
-// Epsilon of the norms of queries and keys, in the sum of squares.
-static const float length_eps = 1e-6F;
-
-struct sizes {
-    int64_t rows, key_heads, heads, dk, dv; // N, Hk, Hv
-    int64_t row;                            // elements of a row of x: queries, keys, values
-    bool alternate;                         // delta_inputs.alternate
+enum {
+    WIDE = 2 * VEC,           // columns of a slice
+    CHUNK = WIDE,             // rows of a chunk: square matrices let one tile serve all products
+    TILE = VEC == 16 ? 8 : 4, // rows of a tile
 };
 
-static struct sizes sizes_of(const struct tensor *y, const struct delta_inputs *p)
-{
-    struct sizes s = { .rows = y->shape[0],
-                       .key_heads = p->key_heads,
-                       .heads = y->shape[1],
-                       .dv = y->shape[2],
-                       .row = p->x->shape[1],
-                       .alternate = p->alternate };
-    s.dk = (s.row - s.heads * s.dv) / (2 * s.key_heads);
-    return s;
-}
-
-// Returns the key head of a value head.
-static int64_t key_of(const struct sizes *s, int64_t h)
-{
-    return s->alternate ? h % s->key_heads : h / (s->heads / s->key_heads);
-}
-
-static float sigmoid(float x)
-{
-    return 1 / (1 + expf(-x));
-}
-
-static float softplus(float x)
-{
-    return x > 20 ? x : log1pf(expf(x));
-}
-
-// Returns row i of a [N,..] tensor of rank 2.
-static const float *vector_at(const struct tensor *t, int64_t i)
-{
-    return (const float *)t->data + i * t->shape[1];
-}
-
-// Returns factor / sqrt(|x|^2 + eps).
-static float inverse_length(const float *x, int64_t n, float factor)
-{
-    float sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
-    return factor / sqrtf(sum + length_eps);
-}
-
-// Inputs of all value heads: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk]; alpha and beta
-// [N,Hv].
-struct prepared {
-    float *q, *k, *alpha, *beta;
+struct call {
+    struct delta_sizes size;
+    const struct delta_inputs *in;
+    struct tensor *y;
+    int64_t width; // dk in memory: whole tiles
 };
 
-static size_t prepared_floats(const struct sizes *s)
-{
-    return (size_t)s->rows * (size_t)(2 * s->key_heads * s->dk + 2 * s->heads);
-}
+// A slice of a value head's state: columns `first` .. `first` + `count` - 1, count <= WIDE.
+struct slice {
+    int64_t head, first, count;
+    float *S; // [width,WIDE]; zeros fill rows and columns
+};
 
-static struct prepared prepare(const struct sizes *s, const struct delta_inputs *p, float *memory)
+// The rows of a chunk from row `first` on. Zeros fill the last tile: its rows change nothing.
+struct chunk {
+    int64_t first, rows; // rows: whole tiles
+    float *q, *k; // of one key head: unit queries (divided by sqrt(dk)) and keys [rows,width]
+    float alpha[CHUNK], beta[CHUNK]; // of one value head
+};
+
+// to [WIDE] = n elements, then zeros.
+static void load_padded(float *to, const float *from, int64_t n)
 {
-    const int64_t wide = s->key_heads * s->dk;
-    struct prepared t = { .q = memory };
-    t.k = t.q + s->rows * wide;
-    t.alpha = t.k + s->rows * wide;
-    t.beta = t.alpha + s->rows * s->heads;
-    const float *log_a = p->log_a->data, *bias = p->bias->data;
-#pragma omp parallel for schedule(static) if (vec_worth_threads(s->rows * wide * 4))
-    for (int64_t i = 0; i < s->rows; i++) {
-        const float *x = vector_at(p->x, i);
-        for (int64_t h = 0; h < s->key_heads; h++) {
-            const float *q = x + h * s->dk, *k = q + wide;
-            const float by_q = inverse_length(q, s->dk, 1 / sqrtf((float)s->dk));
-            const float by_k = inverse_length(k, s->dk, 1);
-            float *to_q = t.q + i * wide + h * s->dk, *to_k = t.k + i * wide + h * s->dk;
-            for (int64_t e = 0; e < s->dk; e++) {
-                to_q[e] = q[e] * by_q;
-                to_k[e] = k[e] * by_k;
-            }
-        }
-        for (int64_t h = 0; h < s->heads; h++) {
-            const float rate = expf(log_a[h]) * softplus(vector_at(p->a, i)[h] + bias[h]);
-            t.alpha[i * s->heads + h] = expf(-rate);
-            t.beta[i * s->heads + h] = sigmoid(vector_at(p->b, i)[h]);
-        }
+    if (n == WIDE) {
+        vf_store(to, vf_load(from));
+        vf_store(to + VEC, vf_load(from + VEC));
+        return;
     }
-    return t;
+    memset(to, 0, WIDE * sizeof *to);
+    for (int64_t j = 0; j < n; j++) to[j] = from[j];
 }
 
-// --- forward -------------------------------------------------------------------------------------
-
-// Copies columns first .. first + count - 1 of a state into S [dk,WIDE], padded with zeros.
-static void load_columns(float *S, const float *state, const struct sizes *s, int64_t first,
-                         int64_t count)
+// to [n] = the first n <= WIDE elements.
+static void store_part(float *to, const float *from, int64_t n)
 {
-    for (int64_t i = 0; i < s->dk; i++)
-        for (int64_t j = 0; j < WIDE; j++)
-            S[i * WIDE + j] = state && j < count ? state[i * s->dv + first + j] : 0;
+    if (n == WIDE) {
+        vf_store(to, vf_load(from));
+        vf_store(to + VEC, vf_load(from + VEC));
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) to[j] = from[j];
 }
+
+// Returns row i of the slice's columns in a state [Hv,dk,dv].
+static float *state_row(const struct call *c, const struct slice *p, const struct tensor *state,
+                        int64_t i)
+{
+    const struct delta_sizes *s = &c->size;
+    return (float *)state->data + (p->head * s->dk + i) * s->dv + p->first;
+}
+
+static void load_state(const struct call *c, const struct slice *p, const struct tensor *state)
+{
+    memset(p->S, 0, (size_t)(c->width * WIDE) * sizeof *p->S);
+    for (int64_t i = 0; state && i < c->size.dk; i++)
+        load_padded(p->S + i * WIDE, state_row(c, p, state, i), p->count);
+}
+
+static void store_state(const struct call *c, const struct slice *p, struct tensor *state)
+{
+    for (int64_t i = 0; state && i < c->size.dk; i++)
+        store_part(state_row(c, p, state, i), p->S + i * WIDE, p->count);
+}
+
+// v [WIDE] = the values of row n, or zeros after the last row.
+static void load_values(const struct call *c, const struct slice *p, int64_t n, float *v)
+{
+    const struct delta_sizes *s = &c->size;
+    if (n < s->rows)
+        load_padded(v,
+                    vector_at(c->in->x, n) + 2 * s->key_heads * s->dk + p->head * s->dv + p->first,
+                    p->count);
+    else
+        memset(v, 0, WIDE * sizeof *v);
+}
+
+static void store_output(const struct call *c, const struct slice *p, int64_t n, const float *o)
+{
+    const struct delta_sizes *s = &c->size;
+    if (n < s->rows)
+        store_part((float *)c->y->data + (n * s->heads + p->head) * s->dv + p->first, o, p->count);
+}
+
+static void load_keys(const struct call *c, struct chunk *w, int64_t key_head)
+{
+    memset(w->q, 0, (size_t)(w->rows * c->width) * sizeof *w->q);
+    memset(w->k, 0, (size_t)(w->rows * c->width) * sizeof *w->k);
+    for (int64_t i = 0; i < w->rows && w->first + i < c->size.rows; i++)
+        unit_rows(w->q + i * c->width, w->k + i * c->width, &c->size, c->in, key_head,
+                  w->first + i);
+}
+
+static void load_gates(const struct call *c, struct chunk *w, int64_t head)
+{
+    for (int64_t i = 0; i < w->rows; i++) {
+        const bool real = w->first + i < c->size.rows;
+        w->alpha[i] = real ? delta_alpha(c->in, head, w->first + i) : 1;
+        w->beta[i] = real ? delta_beta(c->in, head, w->first + i) : 0;
+    }
+}
+
+// --- row by row ----------------------------------------------------------------------------------
 
 // Advances S by one row; `v` [WIDE] becomes the output.
 static void advance(float *S, const float *q, const float *k, float alpha, float beta, float *v,
@@ -149,241 +153,231 @@ static void advance(float *S, const float *q, const float *k, float alpha, float
     vf_store(v + VEC, o1);
 }
 
-// Computes `count` columns of value head h, from column `first` on.
-static void head_columns(const struct sizes *s, const struct prepared *t, struct tensor *y,
-                         const float *x, const float *before, float *after, int64_t h,
-                         int64_t first, int64_t count, float *S)
+static void each_row(const struct call *c, const struct chunk *w, const struct slice *p)
 {
-    const int64_t wide = s->key_heads * s->dk, key = key_of(s, h) * s->dk;
-    const int64_t state = h * s->dk * s->dv;
-    float v[WIDE] = { 0 };
-    load_columns(S, before ? before + state : NULL, s, first, count);
-    for (int64_t n = 0; n < s->rows; n++) {
-        const float *value = x + n * s->row + 2 * wide + h * s->dv + first;
-        float *o = (float *)y->data + (n * s->heads + h) * s->dv + first;
-        for (int64_t j = 0; j < WIDE; j++) v[j] = j < count ? value[j] : 0;
-        advance(S, t->q + n * wide + key, t->k + n * wide + key, t->alpha[n * s->heads + h],
-                t->beta[n * s->heads + h], v, s->dk);
-        for (int64_t j = 0; j < count; j++) o[j] = v[j];
+    float v[WIDE];
+    for (int64_t i = 0; i < w->rows; i++) {
+        load_values(c, p, w->first + i, v);
+        advance(p->S, w->q + i * c->width, w->k + i * c->width, w->alpha[i], w->beta[i], v,
+                c->size.dk);
+        store_output(c, p, w->first + i, v);
     }
-    for (int64_t i = 0; after && i < s->dk; i++)
-        for (int64_t j = 0; j < count; j++) after[state + i * s->dv + first + j] = S[i * WIDE + j];
 }
 
+// --- in chunks -----------------------------------------------------------------------------------
+//
+// With S the state before a chunk of C rows, f(i,j) the product of the alphas of rows j + 1 to i,
+// and f(i) that of all rows of the chunk up to i:
+//
+//   u_i = beta_i (v_i - f(i) S^T k_i - sum over j < i of f(i,j) (k_i . k_j) u_j)
+//   o_i = f(i) S^T q_i + sum over j <= i of f(i,j) (q_i . k_j) u_j
+//   S  <- f(C) S + sum over j of f(C,j) k_j u_j^T
+//
+// (Yang et al. 2024, section 3.3, which solves for all u_i by an inverse; here they follow in
+// order.)
+
+// What slices of a value head share: dots of the chunk's rows, k_i . k_j and q_i . k_j, and their
+// products with f(i,j), [CHUNK,CHUNK].
+struct dots {
+    float kk[CHUNK * CHUNK], qk[CHUNK * CHUNK];
+    float faded_kk[CHUNK * CHUNK], faded_qk[CHUNK * CHUNK];
+    float f[CHUNK], to_end[CHUNK]; // f(i), f(C,j)
+};
+
+// sum [TILE,WIDE] += a b: a [TILE,n] has a_row between rows and a_step between columns; b is
+// [n,WIDE].
+VEC_INLINE void add_tile(vf sum[TILE][2], const float *a, int64_t a_row, int64_t a_step,
+                         const float *b, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const vf b0 = vf_load(b + j * WIDE), b1 = vf_load(b + j * WIDE + VEC);
+#pragma GCC unroll 8
+        for (int r = 0; r < TILE; r++) {
+            const vf one = vf_set(a[r * a_row + j * a_step]);
+            sum[r][0] += one * b0;
+            sum[r][1] += one * b1;
+        }
+    }
+}
+
+// sum = rows [TILE,WIDE], each times a factor: by[0], by[step], ..
+VEC_INLINE void load_tile(vf sum[TILE][2], const float *rows, const float *by, int64_t step)
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < TILE; r++) {
+        sum[r][0] = vf_load(rows + r * WIDE) * vf_set(by[r * step]);
+        sum[r][1] = vf_load(rows + r * WIDE + VEC) * vf_set(by[r * step]);
+    }
+}
+
+VEC_INLINE void store_tile(float *rows, vf sum[TILE][2])
+{
+#pragma GCC unroll 8
+    for (int r = 0; r < TILE; r++) {
+        vf_store(rows + r * WIDE, sum[r][0]);
+        vf_store(rows + r * WIDE + VEC, sum[r][1]);
+    }
+}
+
+// to [rows,WIDE] = a [rows,n] b [n,WIDE]; rows: whole tiles.
+static void multiply(float *to, const float *a, int64_t rows, int64_t n, const float *b)
+{
+    for (int64_t i = 0; i < rows; i += TILE) {
+        vf sum[TILE][2] = { { { 0 } } };
+        add_tile(sum, a + i * n, n, 1, b, n);
+        store_tile(to + i * WIDE, sum);
+    }
+}
+
+// `turned`: memory for [width,CHUNK].
+static void multiply_keys(const struct call *c, const struct chunk *w, struct dots *d,
+                          float *turned)
+{
+    for (int64_t e = 0; e < c->width; e++)
+        for (int64_t j = 0; j < CHUNK; j++)
+            turned[e * CHUNK + j] = j < w->rows ? w->k[j * c->width + e] : 0;
+    multiply(d->kk, w->k, w->rows, c->width, turned);
+    multiply(d->qk, w->q, w->rows, c->width, turned);
+}
+
+// Multiplies dots by f(i,j), 0 for j > i; writes f.
+static void fade_dots(const struct chunk *w, struct dots *d)
+{
+    float whole = 1, *f = d->to_end; // f(i,j) at row i
+    memset(f, 0, CHUNK * sizeof *f);
+    for (int64_t i = 0; i < w->rows; i++) {
+        const int64_t row = i * CHUNK;
+        for (int64_t j = 0; j < CHUNK; j++) f[j] *= w->alpha[i];
+        f[i] = 1;
+        d->f[i] = whole *= w->alpha[i];
+        for (int64_t j = 0; j < CHUNK; j++) {
+            d->faded_kk[row + j] = f[j] * d->kk[row + j];
+            d->faded_qk[row + j] = f[j] * d->qk[row + j];
+        }
+    }
+}
+
+// Replaces v in u [rows,WIDE] by u; sk: S^T k. Takes a tile of rows from the rows before it, then
+// each row of it.
+static void solve(const struct chunk *w, const struct dots *d, float *sk, float *u)
+{
+    for (int64_t from = 0; from < w->rows; from += TILE) {
+        vf sum[TILE][2];
+        load_tile(sum, sk + from * WIDE, d->f + from, 1);
+        add_tile(sum, d->faded_kk + from * CHUNK, CHUNK, 1, u, from);
+        store_tile(sk + from * WIDE, sum);
+        for (int64_t i = from; i < from + TILE; i++) {
+            vf s0 = vf_load(sk + i * WIDE), s1 = vf_load(sk + i * WIDE + VEC);
+            for (int64_t j = from; j < i; j++) {
+                const vf kk = vf_set(d->faded_kk[i * CHUNK + j]);
+                s0 += kk * vf_load(u + j * WIDE);
+                s1 += kk * vf_load(u + j * WIDE + VEC);
+            }
+            const vf beta = vf_set(w->beta[i]);
+            vf_store(u + i * WIDE, (vf_load(u + i * WIDE) - s0) * beta);
+            vf_store(u + i * WIDE + VEC, (vf_load(u + i * WIDE + VEC) - s1) * beta);
+        }
+    }
+}
+
+static void whole_chunk(const struct call *c, const struct chunk *w, const struct dots *d,
+                        const struct slice *p)
+{
+    float u[CHUNK * WIDE], sk[CHUNK * WIDE], o[CHUNK * WIDE];
+    for (int64_t i = 0; i < w->rows; i++) // at once: they come from slow memory
+        load_values(c, p, w->first + i, u + i * WIDE);
+    multiply(sk, w->k, w->rows, c->width, p->S);
+    multiply(o, w->q, w->rows, c->width, p->S);
+    solve(w, d, sk, u);
+    for (int64_t i = 0; i < w->rows; i += TILE) {
+        vf sum[TILE][2];
+        load_tile(sum, o + i * WIDE, d->f + i, 1);
+        add_tile(sum, d->faded_qk + i * CHUNK, CHUNK, 1, u, i + TILE);
+        store_tile(o + i * WIDE, sum);
+    }
+    for (int64_t i = 0; i < w->rows; i++) store_output(c, p, w->first + i, o + i * WIDE);
+    for (int64_t i = 0; i < w->rows; i++)
+        for (int64_t j = 0; j < WIDE; j++) u[i * WIDE + j] *= d->to_end[i];
+    for (int64_t e = 0; e < c->width; e += TILE) {
+        vf sum[TILE][2];
+        load_tile(sum, p->S + e * WIDE, &d->f[w->rows - 1], 0);
+        add_tile(sum, w->k + e, 1, c->width, u, w->rows);
+        store_tile(p->S + e * WIDE, sum);
+    }
+}
+
+// --- all rows ------------------------------------------------------------------------------------
+
+// Slices of the value heads of one key head, a slice of each head in turn.
+static struct slice slice_at(const struct call *c, int64_t key_head, int64_t i, float *S)
+{
+    const int64_t of_head = (c->size.dv + WIDE - 1) / WIDE, first = i % of_head * WIDE;
+    const int64_t left = c->size.dv - first;
+    return (struct slice){ .head = delta_head(&c->size, key_head, i / of_head),
+                           .first = first,
+                           .count = left < WIDE ? left : WIDE,
+                           .S = S };
+}
+
+// Computes slices `from` .. `end` - 1 of a key head. `memory`: 3 * CHUNK * width floats, and width
+// * WIDE for each slice.
+static void run_task(const struct call *c, int64_t key_head, int64_t from, int64_t end,
+                     const struct tensor *before, struct tensor *after, float *memory)
+{
+    const int64_t keys = CHUNK * c->width, state = c->width * WIDE, rows = c->size.rows;
+    const bool few = rows <= FEW_ROWS;
+    struct chunk w = { .q = memory, .k = memory + keys };
+    struct dots dots;
+    float *turned = memory + 2 * keys, *S = memory + 3 * keys;
+    for (int64_t i = from; i < end; i++) {
+        const struct slice p = slice_at(c, key_head, i, S + (i - from) * state);
+        load_state(c, &p, before);
+    }
+    for (; w.first < rows; w.first += CHUNK) {
+        const int64_t left = rows - w.first, tiles = (left + TILE - 1) / TILE * TILE;
+        int64_t head = -1;
+        w.rows = few ? rows : tiles < CHUNK ? tiles : CHUNK;
+        load_keys(c, &w, key_head);
+        if (!few) multiply_keys(c, &w, &dots, turned);
+        for (int64_t i = from; i < end; i++) {
+            const struct slice p = slice_at(c, key_head, i, S + (i - from) * state);
+            if (p.head != head) {
+                load_gates(c, &w, head = p.head);
+                if (!few) fade_dots(&w, &dots);
+            }
+            if (few)
+                each_row(c, &w, &p);
+            else
+                whole_chunk(c, &w, &dots, &p);
+        }
+    }
+    for (int64_t i = from; i < end; i++) {
+        const struct slice p = slice_at(c, key_head, i, S + (i - from) * state);
+        store_state(c, &p, after);
+    }
+}
+
+// A task computes all slices of a key head, which share its keys, or a part of them if there are
+// more threads than key heads.
 int KERNEL(delta_rule)(struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
                        struct tensor *after)
 {
-    const struct sizes s = sizes_of(y, p);
-    const int64_t blocks = (s.dv + WIDE - 1) / WIDE, state = s.dk * WIDE;
-    const int threads = omp_get_max_threads();
-    float *memory =
-        cpu_scratch((prepared_floats(&s) + (size_t)(threads * state) + VEC) * sizeof *memory);
+    const struct delta_sizes s = delta_sizes(y, p);
+    const struct call c = { s, p, y, (s.dk + TILE - 1) / TILE * TILE };
+    const int64_t slices = s.heads / s.key_heads * ((s.dv + WIDE - 1) / WIDE);
+    const int64_t threads = omp_get_max_threads();
+    const int64_t wanted = (threads + s.key_heads - 1) / s.key_heads; // tasks of a key head
+    const int64_t of_task = (slices + wanted - 1) / wanted,
+                  tasks = (slices + of_task - 1) / of_task;
+    const int64_t floats = 3 * CHUNK * c.width + of_task * c.width * WIDE;
+    float *memory = cpu_scratch((size_t)(threads * floats) * sizeof *memory);
     if (!memory) return -1;
-    const struct prepared t = prepare(&s, p, memory);
-    float *states = memory + prepared_floats(&s);
     const bool worth = vec_worth_threads((s.rows + 1) * s.heads * s.dk * s.dv);
 #pragma omp parallel for schedule(static) if (worth)
-    for (int64_t task = 0; task < s.heads * blocks; task++) {
-        const int64_t first = task % blocks * WIDE, left = s.dv - first;
-        head_columns(&s, &t, y, p->x->data, before ? before->data : NULL,
-                     after ? after->data : NULL, task / blocks, first, left < WIDE ? left : WIDE,
-                     states + omp_get_thread_num() * state);
-    }
-    return 0;
-}
-
-// --- backward ------------------------------------------------------------------------------------
-
-// States are recomputed for this many rows at a time, from the state before them.
-enum { CHUNK = 32 };
-
-// One thread's memory for a key head: the state [dk,dv] before each chunk, and before each row of
-// one chunk; the gradient G [dk,dv] of the state; vectors [dv]; the gradients [N,dk] of the unit
-// queries and keys.
-struct back {
-    float *chunk, *state, *G, *r, *e, *du;
-    float *dq, *dk;
-};
-
-static size_t back_floats(const struct sizes *s)
-{
-    const int64_t chunks = (s->rows + CHUNK - 1) / CHUNK, size = s->dk * s->dv;
-    return (size_t)((chunks + CHUNK + 2) * size + 3 * s->dv + 2 * s->rows * s->dk);
-}
-
-static struct back back_at(const struct sizes *s, float *memory)
-{
-    const int64_t chunks = (s->rows + CHUNK - 1) / CHUNK, size = s->dk * s->dv;
-    struct back w = { .chunk = memory };
-    w.state = w.chunk + chunks * size;
-    w.G = w.state + (CHUNK + 1) * size;
-    w.r = w.G + size;
-    w.e = w.r + s->dv;
-    w.du = w.e + s->dv;
-    w.dq = w.du + s->dv;
-    w.dk = w.dq + s->rows * s->dk;
-    return w;
-}
-
-// The inputs of one row and value head.
-struct step {
-    const float *q, *k, *v; // [dk] [dk] [dv]
-    float alpha, beta;
-};
-
-static struct step step_at(const struct sizes *s, const struct prepared *t, const float *x,
-                           int64_t h, int64_t n)
-{
-    const int64_t wide = s->key_heads * s->dk, key = key_of(s, h) * s->dk;
-    return (struct step){ .q = t->q + n * wide + key,
-                          .k = t->k + n * wide + key,
-                          .v = x + n * s->row + 2 * wide + h * s->dv,
-                          .alpha = t->alpha[n * s->heads + h],
-                          .beta = t->beta[n * s->heads + h] };
-}
-
-// r [dv] = P^T k and e [dv] = v - alpha r, for the state P before the row.
-static void errors(const struct sizes *s, const struct step *in, const float *P, float *r, float *e)
-{
-    for (int64_t j = 0; j < s->dv; j++) r[j] = 0;
-    for (int64_t i = 0; i < s->dk; i++) vec_add_scaled(r, P + i * s->dv, in->k[i], s->dv);
-    for (int64_t j = 0; j < s->dv; j++) e[j] = in->v[j] - in->alpha * r[j];
-}
-
-// next [dk,dv] = the state after the row; P may be next.
-static void follow(const struct sizes *s, const struct step *in, const float *P, float *next,
-                   const struct back *w)
-{
-    errors(s, in, P, w->r, w->e);
-    for (int64_t i = 0; i < s->dk; i++)
-        for (int64_t j = 0; j < s->dv; j++)
-            next[i * s->dv + j] = in->alpha * P[i * s->dv + j] + in->k[i] * in->beta * w->e[j];
-}
-
-static float dot(const float *a, const float *b, int64_t n)
-{
-    float sum = 0;
-    for (int64_t j = 0; j < n; j++) sum += a[j] * b[j];
-    return sum;
-}
-
-// Gradients of a row's alpha and beta.
-struct step_back {
-    float alpha, beta;
-};
-
-// Takes G, the gradient of the state after the row, back to the gradient of the state P before it;
-// adds to the gradients of the row's inputs. `S` is the state after the row.
-static struct step_back back_step(const struct sizes *s, const struct step *in, const float *P,
-                                  const float *S, const float *dy, const struct back *w, float *dq,
-                                  float *dk, float *dv)
-{
-    const int64_t width = s->dv;
-    struct step_back d = { 0, 0 };
-    errors(s, in, P, w->r, w->e);
-    for (int64_t j = 0; j < width; j++) w->du[j] = 0;
-    for (int64_t i = 0; i < s->dk; i++) {
-        float *G = w->G + i * width;
-        dq[i] += dot(S + i * width, dy, width);
-        vec_add_scaled(G, dy, in->q[i], width);
-        vec_add_scaled(w->du, G, in->k[i], width);
-        dk[i] += in->beta * dot(G, w->e, width);
-        d.alpha += dot(G, P + i * width, width);
-    }
-    d.beta = dot(w->du, w->e, width);
-    d.alpha -= in->beta * dot(w->du, w->r, width);
-    for (int64_t j = 0; dv && j < width; j++) dv[j] += in->beta * w->du[j];
-    const float back = -in->alpha * in->beta; // dr = back du
-    for (int64_t i = 0; i < s->dk; i++) {
-        float *G = w->G + i * width;
-        dk[i] += back * dot(P + i * width, w->du, width);
-        for (int64_t j = 0; j < width; j++) G[j] = in->alpha * G[j] + in->k[i] * back * w->du[j];
-    }
-    return d;
-}
-
-// Adds the gradients of a row's alpha and beta to those of their inputs.
-static void back_gates(const struct sizes *s, const struct delta_inputs *p,
-                       const struct delta_grads *d, const struct step *in, struct step_back by,
-                       int64_t n, int64_t h, double *dlog_a, double *dbias)
-{
-    const float rate = expf(((const float *)p->log_a->data)[h]);
-    const float z = vector_at(p->a, n)[h] + ((const float *)p->bias->data)[h];
-    const float dz = -by.alpha * in->alpha * rate * sigmoid(z);
-    if (d->a) ((float *)d->a->data)[n * s->heads + h] += dz;
-    if (d->b) ((float *)d->b->data)[n * s->heads + h] += by.beta * in->beta * (1 - in->beta);
-    *dbias += (double)dz;
-    *dlog_a -= (double)(by.alpha * in->alpha * rate * softplus(z));
-}
-
-static void back_head(const struct sizes *s, const struct prepared *t, const struct delta_inputs *p,
-                      const struct delta_grads *d, const struct tensor *dy, const struct back *w,
-                      int64_t h)
-{
-    const int64_t size = s->dk * s->dv, chunks = (s->rows + CHUNK - 1) / CHUNK;
-    const int64_t wide = s->key_heads * s->dk;
-    const float *x = p->x->data;
-    double dlog_a = 0, dbias = 0;
-    for (int64_t i = 0; i < size; i++) w->state[i] = w->G[i] = 0;
-    for (int64_t n = 0; n < s->rows; n++) {
-        const struct step in = step_at(s, t, x, h, n);
-        if (n % CHUNK == 0)
-            memcpy(w->chunk + n / CHUNK * size, w->state, (size_t)size * sizeof *w->state);
-        follow(s, &in, w->state, w->state, w);
-    }
-    for (int64_t c = chunks - 1; c >= 0; c--) {
-        const int64_t from = c * CHUNK, end = from + CHUNK < s->rows ? from + CHUNK : s->rows;
-        memcpy(w->state, w->chunk + c * size, (size_t)size * sizeof *w->state);
-        for (int64_t n = from; n < end; n++) {
-            const struct step in = step_at(s, t, x, h, n);
-            float *P = w->state + (n - from) * size;
-            follow(s, &in, P, P + size, w);
-        }
-        for (int64_t n = end - 1; n >= from; n--) {
-            const struct step in = step_at(s, t, x, h, n);
-            const float *P = w->state + (n - from) * size;
-            float *dv = d->x ? (float *)d->x->data + n * s->row + 2 * wide + h * s->dv : NULL;
-            const struct step_back by =
-                back_step(s, &in, P, P + size, (const float *)dy->data + (n * s->heads + h) * s->dv,
-                          w, w->dq + n * s->dk, w->dk + n * s->dk, dv);
-            back_gates(s, p, d, &in, by, n, h, &dlog_a, &dbias);
-        }
-    }
-    if (d->log_a) ((float *)d->log_a->data)[h] += (float)dlog_a;
-    if (d->bias) ((float *)d->bias->data)[h] += (float)dbias;
-}
-
-// y = x f, f = factor / sqrt(|x|^2 + eps): dx += f (dy - x (x . dy) / (|x|^2 + eps)).
-static void back_unit(float *dx, const float *x, const float *dy, int64_t n, float factor)
-{
-    const float by = inverse_length(x, n, factor);
-    const float along = dot(x, dy, n) / (dot(x, x, n) + length_eps);
-    for (int64_t i = 0; i < n; i++) dx[i] += by * (dy[i] - x[i] * along);
-}
-
-int KERNEL(delta_rule_backward)(const struct delta_grads *d, const struct tensor *dy,
-                                const struct delta_inputs *p)
-{
-    const struct sizes s = sizes_of(dy, p);
-    const int64_t wide = s.key_heads * s.dk;
-    const int64_t threads = omp_get_max_threads(), each = (int64_t)back_floats(&s);
-    const int64_t most = threads < s.key_heads ? threads : s.key_heads;
-    float *memory = cpu_scratch((prepared_floats(&s) + (size_t)(most * each)) * sizeof *memory);
-    if (!memory) return -1;
-    const struct prepared t = prepare(&s, p, memory);
-    float *own = memory + prepared_floats(&s);
-#pragma omp parallel for schedule(static) num_threads((int)most)
-    for (int64_t g = 0; g < s.key_heads; g++) {
-        const struct back w = back_at(&s, own + omp_get_thread_num() * each);
-        for (int64_t i = 0; i < 2 * s.rows * s.dk; i++) w.dq[i] = 0;
-        for (int64_t h = 0; h < s.heads; h++)
-            if (key_of(&s, h) == g) back_head(&s, &t, p, d, dy, &w, h);
-        for (int64_t n = 0; d->x && n < s.rows; n++) {
-            const float *q = vector_at(p->x, n) + g * s.dk;
-            float *to = (float *)d->x->data + n * s.row + g * s.dk;
-            back_unit(to, q, w.dq + n * s.dk, s.dk, 1 / sqrtf((float)s.dk));
-            back_unit(to + wide, q + wide, w.dk + n * s.dk, s.dk, 1);
-        }
+    for (int64_t task = 0; task < s.key_heads * tasks; task++) {
+        const int64_t from = task % tasks * of_task;
+        run_task(&c, task / tasks, from, from + of_task < slices ? from + of_task : slices, before,
+                 after, memory + omp_get_thread_num() * floats);
     }
     return 0;
 }

@@ -81,46 +81,84 @@ static void plain_delta(double *want, double *S, const struct delta_inputs *p, i
     }
 }
 
-// d: width of values; 4 value heads share 2 keys of width 5 and begin with a state. Two calls must
-// give the bits of one.
-static void check_delta_order(const struct backend *b, int64_t n, int64_t d, bool alternate)
+enum { KEYS = 2, HEADS = 4 };
+
+// Inputs of n rows; value heads of width d share KEYS keys.
+struct delta_case {
+    struct tensor x, a, beta, log_a, bias, y;
+    bool alternate;
+};
+
+// Computes m rows from row `from` on; `state` is before and after them.
+static void run_rows(const struct backend *b, const struct delta_case *c, int64_t from, int64_t m,
+                     struct tensor *y, struct tensor *state)
 {
-    enum { HK = 2, H = 4, DK = 5 };
-    const int64_t wide = 2 * HK * DK + H * d, size = H * DK * d;
-    struct tensor x = noise_tensor(2, n, wide, 0, 1), a = noise_tensor(2, n, H, 0, 2);
-    struct tensor beta = noise_tensor(2, n, H, 0, 3), log_a = noise_tensor(1, H, 0, 0, 4);
-    struct tensor bias = noise_tensor(1, H, 0, 0, 5), before = noise_tensor(1, size, 0, 0, 6);
-    struct tensor y = tensor_of(DTYPE_F32, 3, n, H, d), after = noise_tensor(1, size, 0, 0, 7);
-    struct tensor parts = tensor_of(DTYPE_F32, 3, n, H, d);
-    const struct delta_inputs p = { &x, &a, &beta, &log_a, &bias, HK, alternate };
-    double *want = doubles(n * H * d), *S = doubles(size);
-    for (int64_t i = 0; i < size; i++) S[i] = ((float *)before.data)[i];
-    plain_delta(want, S, &p, H, DK, d);
-    assert_int_equal(b->delta_rule(&y, &p, &before, &after), 0);
-    close_check("delta_rule: state", after.data, S, size, 1e-5, 1e-5);
-    for (int64_t from = 0, m = n / 3; from < n; from += m, m = n - from) {
-        struct tensor some[4] = { x, a, beta, parts };
-        if (!m) m = n;
-        for (int i = 0; i < 4; i++) {
-            some[i].data = (float *)some[i].data + from * tensor_row(&some[i]);
-            some[i].shape[0] = m;
-        }
-        const struct delta_inputs q = {
-            &some[0], &some[1], &some[2], &log_a, &bias, HK, alternate
-        };
-        assert_int_equal(b->delta_rule(&some[3], &q, &before, &before), 0);
+    struct tensor some[4] = { c->x, c->a, c->beta, *y };
+    for (int i = 0; i < 4; i++) {
+        some[i].data = (float *)some[i].data + from * tensor_row(&some[i]);
+        some[i].shape[0] = m;
     }
-    assert_memory_equal(parts.data, y.data, tensor_bytes(&y));
-    assert_memory_equal(before.data, after.data, tensor_bytes(&after));
-    finish(b, "delta_rule", &y, want, 1e-5, 1e-5);
-    free(x.data), free(a.data), free(beta.data), free(log_a.data), free(bias.data);
-    free(before.data), free(after.data), free(parts.data), free(S);
+    const struct delta_inputs p = { &some[0], &some[1], &some[2],    &c->log_a,
+                                    &c->bias, KEYS,     c->alternate };
+    assert_int_equal(b->delta_rule(&some[3], &p, state, state), 0);
+}
+
+// Computes all rows from the state `first` on, and again in two calls. If `few`, rows are computed
+// alone, and two calls give the bits of one; else the first call's rows have the bits that they
+// have in a longer call.
+static void check_calls(const struct backend *b, struct delta_case *c, const struct tensor *first,
+                        const double *want, const double *state)
+{
+    const int64_t n = c->x.shape[0], part = n / 3, few = b->few_rows();
+    struct tensor after = *first, parts = c->y;
+    after.data = malloc(tensor_bytes(first) + 1);
+    memcpy(after.data, first->data, tensor_bytes(first));
+    parts.data = calloc(tensor_bytes(&parts) + 1, 1);
+    run_rows(b, c, 0, n, &c->y, &after);
+    close_check("delta_rule: state", after.data, state, tensor_count(first), 1e-5, 1e-5);
+    run_rows(b, c, 0, part, &parts, (struct tensor *)first);
+    if (n <= few || part > few)
+        assert_memory_equal(parts.data, c->y.data, (size_t)(part * tensor_row(&parts)) * 4);
+    run_rows(b, c, part, n - part, &parts, (struct tensor *)first);
+    if (n <= few) {
+        assert_memory_equal(parts.data, c->y.data, tensor_bytes(&parts));
+        assert_memory_equal(first->data, after.data, tensor_bytes(first));
+    }
+    close_check("delta_rule: two calls", parts.data, want, tensor_count(&parts), 1e-5, 1e-5);
+    close_check("delta_rule: state of two calls", first->data, state, tensor_count(first), 1e-5,
+                1e-5);
+    free(after.data), free(parts.data);
+}
+
+// dk: width of keys. `fade`: scale of the logarithms of alphas; 30 makes products of alphas vanish.
+static void check_delta(const struct backend *b, int64_t n, int64_t dk, int64_t d, float fade,
+                        bool alternate)
+{
+    const int64_t wide = 2 * KEYS * dk + HEADS * d, size = HEADS * dk * d;
+    struct delta_case c = { .x = noise_tensor(2, n, wide, 0, 1),
+                            .a = noise_tensor(2, n, HEADS, 0, 2),
+                            .beta = noise_tensor(2, n, HEADS, 0, 3),
+                            .log_a = noise_tensor(1, HEADS, 0, 0, 4),
+                            .bias = noise_tensor(1, HEADS, 0, 0, 5),
+                            .y = tensor_of(DTYPE_F32, 3, n, HEADS, d),
+                            .alternate = alternate };
+    const struct delta_inputs p = { &c.x, &c.a, &c.beta, &c.log_a, &c.bias, KEYS, alternate };
+    struct tensor state = noise_tensor(1, size, 0, 0, 6);
+    double *want = doubles(n * HEADS * d), *S = doubles(size);
+    for (int64_t i = 0; i < n * HEADS; i++) ((float *)c.a.data)[i] *= fade;
+    for (int64_t i = 0; i < size; i++) S[i] = ((float *)state.data)[i];
+    plain_delta(want, S, &p, HEADS, dk, d);
+    check_calls(b, &c, &state, want, S);
+    finish(b, "delta_rule", &c.y, want, 1e-5, 1e-5);
+    free(c.x.data), free(c.a.data), free(c.beta.data), free(c.log_a.data), free(c.bias.data);
+    free(state.data), free(S);
 }
 
 static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
 {
-    check_delta_order(b, n, d, false);
-    check_delta_order(b, n, d, true);
+    check_delta(b, n, 5, d, 1, false);
+    check_delta(b, n, 5, d, 30, true);
+    if (n == 33 && d == 80) check_delta(b, 197, 128, d, 1, false);
 }
 
 static const struct check checks[] = { CHECKED_IN_OPS_RECURRENT(ENTRY) };
