@@ -34,23 +34,26 @@ static void check_product(const struct backend *b, bool dx, enum dtype dtype, in
     const int64_t most = backend_few_rows(b), in = dx ? m : k, out = dx ? k : m;
     struct tensor w = weights(dtype, m, k), bias = noise_tensor(1, m, 0, 0, 6);
     struct tensor all = noise_tensor(2, most, in, 0, 5), y = tensor_of(DTYPE_F32, 2, most, out, 0);
-    struct tensor one = tensor_of(DTYPE_F32, 2, 1, out, 0);
+    struct tensor alone = tensor_of(DTYPE_F32, 2, most, out, 0); // each row computed alone
+    for (int64_t i = 0; i < most; i++) {
+        struct tensor x = rows_of(&all, i, 1), to = rows_of(&alone, i, 1);
+        assert_int_equal(
+            dx ? b->matmul_dx(&to, &x, &w, false, mode) : b->matmul(&to, &x, &w, &bias, mode), 0);
+    }
     for (int64_t n = 1; n <= most; n++) {
         struct tensor x = rows_of(&all, 0, n), to = rows_of(&y, 0, n);
         assert_int_equal(
             dx ? b->matmul_dx(&to, &x, &w, false, mode) : b->matmul(&to, &x, &w, &bias, mode), 0);
         for (int64_t i = 0; i < n; i++) {
-            x = rows_of(&all, i, 1), to = rows_of(&y, i, 1);
-            assert_int_equal(dx ? b->matmul_dx(&one, &x, &w, false, mode)
-                                : b->matmul(&one, &x, &w, &bias, mode),
-                             0);
+            const struct tensor one = rows_of(&alone, i, 1);
+            to = rows_of(&y, i, 1);
             if (memcmp(one.data, to.data, tensor_bytes(&one)))
                 fail_msg("%s, dtype %d, %s [%d,%d]: row %d of %d differs from the row alone",
                          b->describe(), (int)dtype, dx ? "dx" : "product", (int)m, (int)k, (int)i,
                          (int)n);
         }
     }
-    struct tensor *of[] = { &w, &bias, &all, &y, &one };
+    struct tensor *of[] = { &w, &bias, &all, &y, &alone };
     for (int i = 0; i < 5; i++) free(of[i]->data);
 }
 
@@ -114,10 +117,18 @@ static void check_attention(const struct backend *b, int64_t past, int64_t heads
     struct tensor k = noise_tensor(3, past + most, kv_heads, d, 2);
     struct tensor v = noise_tensor(3, past + most, kv_heads, d, 3);
     struct tensor y = tensor_of(DTYPE_F32, 3, most, heads, d);
-    struct tensor one = tensor_of(DTYPE_F32, 3, 1, heads, d), none = { 0 };
+    struct tensor alone = tensor_of(DTYPE_F32, 3, most, heads, d), none = { 0 };
     const struct tensor k16 = bf16 ? bf16_twin(&k) : none, v16 = bf16 ? bf16_twin(&v) : none;
     const struct tensor *keys = bf16 ? &k16 : &k, *values = bf16 ? &v16 : &v;
     int32_t last[16];
+    for (int64_t i = 0; i < most; i++) {
+        struct tensor x = rows_of(&q, i, 1), to = rows_of(&alone, i, 1), some_k = *keys,
+                      some_v = *values;
+        struct tensor ends = { .dtype = DTYPE_I32, .rank = 1, .shape = { 1 }, .data = last };
+        some_k.shape[0] = some_v.shape[0] = last[0] = (int32_t)(past + i + 1);
+        assert_int_equal(
+            b->attention(&to, &x, &some_k, &some_v, NULL, &ends, 0.3F, NULL, MATMUL_F32), 0);
+    }
     for (int64_t n = 1; n <= most; n++) {
         struct tensor x = rows_of(&q, 0, n), to = rows_of(&y, 0, n), some_k = *keys,
                       some_v = *values;
@@ -127,11 +138,8 @@ static void check_attention(const struct backend *b, int64_t past, int64_t heads
         assert_int_equal(
             b->attention(&to, &x, &some_k, &some_v, NULL, &ends, 0.3F, NULL, MATMUL_F32), 0);
         for (int64_t i = 0; i < n; i++) {
-            x = rows_of(&q, i, 1), to = rows_of(&y, i, 1);
-            ends.shape[0] = 1;
-            some_k.shape[0] = some_v.shape[0] = last[0] = (int32_t)(past + i + 1);
-            assert_int_equal(
-                b->attention(&one, &x, &some_k, &some_v, NULL, &ends, 0.3F, NULL, MATMUL_F32), 0);
+            const struct tensor one = rows_of(&alone, i, 1);
+            to = rows_of(&y, i, 1);
             if (memcmp(one.data, to.data, tensor_bytes(&one)))
                 fail_msg("%s, %d/%d heads of %d after %d keys%s: row %d of %d differs from the "
                          "row alone",
@@ -139,7 +147,7 @@ static void check_attention(const struct backend *b, int64_t past, int64_t heads
                          bf16 ? " in bf16" : "", (int)i, (int)n);
         }
     }
-    struct tensor *of[] = { &q, &k, &v, &y, &one };
+    struct tensor *of[] = { &q, &k, &v, &y, &alone };
     for (int i = 0; i < 5; i++) free(of[i]->data);
     free(k16.data);
     free(v16.data);
