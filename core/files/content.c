@@ -209,8 +209,8 @@ static int hash_pieces(struct content *c, unsigned char *piece,
                        const struct load_progress *progress, struct err *err)
 {
     const uint64_t size = content_size(c);
-    uint64_t zero[LANES], lane[LANES];
-    hash_piece(piece, PIECE, zero); // `piece` is all zeros until it is read into
+    uint64_t zero[LANES] = { 0 }, lane[LANES];
+    if (size >= PIECE) hash_piece(piece, PIECE, zero); // `piece` is all zeros until it is read into
     while (c->done < size) {
         const uint64_t n = size - c->done < PIECE ? size - c->done : PIECE;
         if (c->data <= c->done) { // a file system without holes reports none
@@ -233,7 +233,8 @@ static int hash_pieces(struct content *c, unsigned char *piece,
 int content_continue(struct content *c, const struct load_progress *progress, struct err *err)
 {
     if (*c->hex) return 0;
-    unsigned char *piece = xcalloc(1, PIECE);
+    const uint64_t size = content_size(c);
+    unsigned char *piece = xcalloc(1, size < PIECE ? size + 1 : PIECE);
     const int status = hash_pieces(c, piece, progress, err);
     free(piece);
     if (status == 0) hash_end(&c->hash, c->hex);
