@@ -65,6 +65,9 @@ COMMON += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize
 else ifeq ($(SAN),thread)
 COMMON += -O1 -fno-omit-frame-pointer -fsanitize=thread
 endif
+# Test scripts start the program thousands of times. Under ASan a quarter of a start would be the relocation of the
+# descriptions of its global variables, which a program at a fixed address does not need.
+LINK          := $(CC) $(COMMON) $(if $(filter 1,$(SAN)),-no-pie)
 CFLAGS_CORE   := $(COMMON) $(if $(filter 0,$(SAN)),-O2)
 # GCC 13 and newer omit some FMA instructions in sums, depending on their position; a row's result
 # would then depend on how many rows are computed with it. (clang has no such option and does not
@@ -127,7 +130,7 @@ vlmsh: $(B)/vlmsh
 endif
 
 $(B)/vlmsh: $(B)/tui/main.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
+	$(call say,LINK) $(LINK) -o $@ $^ $(LIBS)
 $(B)/libvlmsh.a: $(CORE_OBJ) $(KERNEL_OBJ)
 	@rm -f $@; ar rcs $@ $^
 $(B)/libshell.a: $(SHELL_OBJ)
@@ -146,7 +149,7 @@ $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC) $(CC) $(CFLAGS_CORE) $(TEST_MAIN) -c -o $@ $<
 $(B)/tests/%: $(B)/tests/%.o $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS) -lcmocka
+	$(call say,LINK) $(LINK) -o $@ $^ $(LIBS) -lcmocka
 
 # The unit tests of a folder are one program, FOLDER/tests; a hard link per test selects it by name (tests/room.sh).
 # resume.c includes the sources that it tests, so it cannot share a program with others that use them.
@@ -164,7 +167,7 @@ $(1)/tests.c: tests/room.sh $(3)
 $(1)/tests.o: $(1)/tests.c
 	@$$(CC) $$(CFLAGS_CORE) -c -o $$@ $$<
 $(1)/tests: $(1)/tests.o $(2:%=%.o) $(if $(filter %/toys,$(1)),$(TOY_OBJ)) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
-	$$(call say,LINK) $$(CC) $$(COMMON) -o $$@ $$^ $$(LIBS) -lcmocka
+	$$(call say,LINK) $$(LINK) -o $$@ $$^ $$(LIBS) -lcmocka
 endef
 tests_in = $(foreach t,$(ROOM_BIN),$(if $(filter $(1),$(dir $(t))),$(t)))
 $(foreach d,$(sort $(dir $(ROOM_BIN))),$(eval $(call TEST_ROOM,$(d:%/=%),$(call tests_in,$(d)),$(patsubst $(B)/%,%.c,$(call tests_in,$(d))))))
@@ -251,7 +254,7 @@ READERS     := $(FUZZERS:tests/fuzz/%.c=%)
 $(READERS:%=$(B)/tests/fuzz/%.o): TEST_MAIN = -DLLVMFuzzerTestOneInput=$(*F)_reader -Dabort=give_up
 $(B)/tests/allocations/main.o: TEST_MAIN = -DREADERS='$(foreach r,$(READERS),X($(r)))'
 $(B)/tests/allocations/main: $(B)/tests/allocations/main.o $(READERS:%=$(B)/tests/fuzz/%.o) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
+	$(call say,LINK) $(LINK) -o $@ $^ $(LIBS)
 test-allocations: deps-test
 	@$(MAKE) --no-print-directory $(JOBS) check-allocations
 check-allocations: $(B)/tests/allocations/main goldens
@@ -409,7 +412,7 @@ demo: vlmsh
 DEMO_MODEL ?= demo/model
 FONT ?= /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf
 $(B)/tools/shot: $(B)/tools/shot.o $(B)/libshell.a $(B)/libvlmsh.a
-	$(call say,LINK) $(CC) $(COMMON) -o $@ $^ $(LIBS)
+	$(call say,LINK) $(LINK) -o $@ $^ $(LIBS)
 screenshots: vlmsh $(B)/tools/shot
 	@tools/packages.sh tmux fonts-dejavu-core
 	tools/screenshots.sh ./vlmsh $(B)/tools/shot $(FONT) $(DEMO_MODEL) demo/screens
