@@ -123,7 +123,13 @@ static char *write_questions(const char *pattern, const char *question, const ch
     char *path = xasprintf("%.*s.questions.jsonl", (int)length, out);
     find_pictures(pattern, &found);
     int status = found.count ? 0 : err_set(err, "--each: no picture matches '%s'", pattern);
-    for (size_t i = 0; i < found.count; i++) {
+    for (size_t i = 0; i < found.count && status == 0; i++) {
+        // The answers have the name as their id, and JSON is UTF-8.
+        if (text_bad_byte(found.list[i], strlen(found.list[i])) < strlen(found.list[i])) {
+            status =
+                err_set(err, "--each: the name of '%s' is not UTF-8: rename it", found.list[i]);
+            break;
+        }
         char *whole = realpath(found.list[i], NULL);
         cJSON *o = cJSON_CreateObject();
         cJSON_AddStringToObject(o, "id", found.list[i]);

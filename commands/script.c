@@ -118,7 +118,7 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
         status = rest_parse(&args, rest, shell, err);
     else
         status = words_parse(&args, rest, shell, err);
-    // Lines are UTF-8; only the name of an existing file may have other bytes.
+    // Names the byte of the line; command_execute names that of a word with a variable's value.
     for (int i = 0; i < args.count && status == 0; i++) {
         const char *word = args.list[i];
         if (text_bad_byte(word, strlen(word)) < strlen(word) && access(word, F_OK) != 0)
@@ -143,6 +143,8 @@ static bool is_picture_file(const char *path)
 // around the name; NULL: the text names none.
 static char *picture_named(const char *text, size_t length)
 {
+    const char *link = memmem(text, length, "](", 2); // "[title](FILE)"
+    if (link) length -= (size_t)(link + 2 - text), text = link + 2;
     while (length && strchr("\"'`(<[", *text)) text++, length--;
     while (length && strchr("\"'`)>].,;:?!", text[length - 1])) length--;
     char *word = xstrndup(text, length), *plain = picture_source_path(word); // file://
@@ -168,15 +170,30 @@ static size_t piece_length(const char *p)
     return strcspn(p, " \t\r\n");
 }
 
+// Returns the path of the picture file whose name ends with the last of `count` words, and begins
+// with one of them: "photo (1).png".
+static char *picture_of_words(const char *const words[], int count, const char *end)
+{
+    char *path = NULL;
+    for (int i = count - 1; i >= 0 && !path; i--)
+        path = picture_named(words[i], (size_t)(end - words[i]));
+    return path;
+}
+
 // Emits a notice if a question contains the name of a picture file that is not attached: other
 // programs attach the picture, but here the name is only text.
 static void hint_picture(struct shell *shell, const char *text)
 {
+    enum { WORDS = 8 }; // of a name with spaces
     const struct engine_talk c = engine_talk(shell->engine);
+    const char *words[WORDS];
+    int count = 0;
     for (const char *p = skip_blanks(text); engine_has_vision(shell->engine) && *p;
          p = skip_blanks(p)) {
         const size_t length = piece_length(p);
-        char *path = picture_named(p, length);
+        if (count == WORDS) memmove(words, words + 1, (size_t)--count * sizeof *words);
+        words[count++] = p;
+        char *path = memchr(p, '.', length) ? picture_of_words(words, count, p + length) : NULL;
         bool hint = path;
         for (size_t i = 0; i < c.picture_count && hint; i++)
             hint = !c.pictures[i].path || strcmp(c.pictures[i].path, path) != 0;
@@ -201,6 +218,7 @@ static int run_text(struct shell *shell, const char *line, struct err *err)
     int status = command_check_needs(shell, NEEDS_MODEL, err);
     if (status == 0)
         status = marked ? rest_parse(&args, line, shell, err) : text_parse(&args, line, shell, err);
+    if (status == 0) status = text_check_part(args.list[0], strlen(args.list[0]), 0, err);
     if (status == 0) hint_picture(shell, args.list[0]);
     if (status == 0) status = engine_ask(shell->engine, args.list[0], err);
     words_release(&args);
@@ -311,6 +329,17 @@ static int next_byte(struct script *s, struct err *err)
     }
 }
 
+// Refuses a line with a zero byte, which the file's first characters have in UTF-16 and UTF-32.
+static int zero_byte(struct script *s, struct err *err)
+{
+    int c = 0;
+    do buf_putc(&s->line, (char)c);
+    while (s->line.length < 4 && (c = getc(s->file)) != EOF);
+    const char *wide = s->number == 1 ? text_wide(s->line.data, s->line.length) : NULL;
+    if (!wide) return err_set(err, "the line contains a zero byte: this is not a script");
+    return err_set(err, "the file is %s: convert it, with iconv -f %s -t UTF-8", wide, wide);
+}
+
 // Reads the next physical line without its newline. Returns 1, 0 at the end of the file, or -1.
 static int read_physical(struct script *s, struct err *err)
 {
@@ -318,7 +347,7 @@ static int read_physical(struct script *s, struct err *err)
     buf_clear(&s->line);
     s->number++;
     while ((c = next_byte(s, err)) != EOF && c != '\n') {
-        if (!c) return err_set(err, "the line contains a zero byte: this is not a script");
+        if (!c) return zero_byte(s, err);
         if (s->line.length + s->reader.text.length > LINE_LIMIT)
             return err_set(err, "the line is longer than %d MB", LINE_LIMIT >> 20);
         buf_putc(&s->line, (char)c);

@@ -8,6 +8,7 @@
 #include "commands/parse.h"
 #include "core/base/file_out.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/probes/probe.h"
 
 #define X(name) extern const struct command command_##name;
@@ -300,6 +301,13 @@ int command_execute(const struct command *command, struct shell *shell, int argc
                     struct err *err)
 {
     bool force = false;
+    // Texts are UTF-8; only the name of an existing file may have other bytes.
+    for (int i = 0; i < argc; i++) {
+        const size_t size = strlen(argv[i]);
+        if (text_bad_byte(argv[i], size) == size || access(argv[i], F_OK) == 0) continue;
+        text_check_part(argv[i], size, 0, err);
+        return argc > 1 ? err_in(err, "argument %d", i + 1) : -1;
+    }
     for (int i = 0; command->writes && i < argc && !force && strcmp(argv[i], ":") != 0; i++) {
         force = !strcmp(argv[i], "--force");
         if (force) move_behind(&argc, argv, i);

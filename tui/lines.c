@@ -222,8 +222,10 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
     if (!line_reader_open(reader)) *first = number;
     char *where = xasprintf("stdin:%d", *first);
     if (strlen(line) != length) {
+        struct err err = { 0 };
+        const bool wide = number == 1 && text_check_part(line, length, number, &err) < 0;
         line_reader_reset(reader);
-        refuse(l, where, zero_byte);
+        refuse(l, where, wide ? err.text : zero_byte);
     } else if (!line_reader_open(reader) && run_request(l, line, where)) {
         line_reader_reset(reader);
     } else if (line_reader_add(reader, line)) {

@@ -177,15 +177,17 @@ static int read_row(struct reader *r, char ***row, int *count, struct err *err)
     return status;
 }
 
-int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err)
+int csv_parse(struct csv *t, const char *text, size_t size, const char *columns, const char *name,
+              struct err *err)
 {
+    struct reader first = { .p = columns, .end = columns ? columns + strlen(columns) : NULL };
     struct reader r = { .p = text + text_mark(text, size), .end = text + size, .line = 1 };
     *t = (struct csv){ 0 };
     if (text_check(text, size, name, err) < 0) return -1;
     int status = 0;
-    if (r.p < r.end) status = read_row(&r, &t->columns, &t->column_count, err);
+    if (r.p < r.end) status = read_row(columns ? &first : &r, &t->columns, &t->column_count, err);
     r.columns = t->column_count;
-    for (r.line = 2; status == 0 && r.p < r.end; r.line++) {
+    for (r.line = columns ? 1 : 2; status == 0 && r.p < r.end; r.line++) {
         char **row;
         int count;
         const bool blank = *r.p == '\n' || (*r.p == '\r' && r.p + 1 < r.end && r.p[1] == '\n');
@@ -211,7 +213,7 @@ int csv_read(struct csv *t, const char *path, struct err *err)
     char *text = file_read(path, SIZE_MAX_BYTES, &size, err);
     *t = (struct csv){ 0 };
     if (!text) return -1;
-    const int status = csv_parse(t, text, size, path, err);
+    const int status = csv_parse(t, text, size, NULL, path, err);
     free(text);
     return status;
 }

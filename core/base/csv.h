@@ -33,8 +33,10 @@ struct csv {
 };
 
 int csv_read(struct csv *t, const char *path, struct err *err);
-// Like csv_read, from memory; `name` is used in messages.
-int csv_parse(struct csv *t, const char *text, size_t size, const char *name, struct err *err);
+// Like csv_read, from memory; `name` is used in messages. `columns`: the names of the columns, with
+// commas between them, if the text has no line of names; otherwise NULL.
+int csv_parse(struct csv *t, const char *text, size_t size, const char *columns, const char *name,
+              struct err *err);
 int csv_write(const struct csv *t, const char *path, struct err *err);
 // Emits the table; a column whose cells are all numbers or empty is a column of numbers.
 void csv_emit(const struct csv *t, const char *name, const struct sinks *sinks);

@@ -84,7 +84,9 @@ const char *text_wide(const char *text, size_t size)
 
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err)
 {
+    const char *wide = line == 1 ? text_wide(text, size) : NULL;
     const size_t bad = text_bad_byte(text, size);
+    if (wide) return err_set(err, "it is %s: convert it, with iconv -f %s -t UTF-8", wide, wide);
     if (bad == size) return 0;
     size_t start = 0;
     for (size_t i = 0; i < bad; i++)

@@ -38,7 +38,8 @@ size_t text_mark(const char *text, size_t size);
 // message names the file and, for invalid UTF-8, the line and byte (from 1).
 int text_check(const char *text, size_t size, const char *name, struct err *err);
 // Refuses invalid UTF-8 in a part that begins at line `line` of its file (0: a single line without
-// a number). The message does not name the file.
+// a number). Names UTF-16 and UTF-32 in a part that begins at line 1. The message does not name the
+// file.
 int text_check_part(const char *text, size_t size, int64_t line, struct err *err);
 
 // Appends a text for XML or HTML, between tags or quotes: & < > " ' become entities.

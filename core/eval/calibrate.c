@@ -302,7 +302,9 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     if (write_sums(r, true, err) < 0) return -1;
     job_result(j, "calibration", "%s", r->o.out);
     job_result(j, "samples", "%lld", (long long)r->used);
-    if (r->broken) job_result(j, "left out", "%lld", (long long)r->broken);
+    if (r->next > r->used) // the reason is unknown if the sample was skipped before a pause
+        job_result(j, "skipped", "%lld of %lld samples%s%s", (long long)(r->next - r->used),
+                   (long long)r->next, r->why.text[0] ? ", the first: " : "", r->why.text);
     char *notices = ranks_number(j->ranks) == 0 ? data_notices_text(&r->notices) : NULL;
     if (notices) job_result(j, "data", "%s", notices);
     free(notices);
@@ -342,10 +344,11 @@ static int run(struct job *j, struct err *err)
 static char *outcome(const struct job_end *end)
 {
     const char *out = job_end_value(end, "calibration"), *used = job_end_value(end, "samples");
-    const char *notices = job_end_value(end, "data");
+    const char *notices = job_end_value(end, "data"), *skipped = job_end_value(end, "skipped");
     if (!out || !used) return NULL;
-    return xasprintf("'%s', over %s sample%s%s%s", out, used, !strcmp(used, "1") ? "" : "s",
-                     notices ? "; " : "", notices ? notices : "");
+    return xasprintf("'%s', over %s sample%s%s%s%s%s", out, used, !strcmp(used, "1") ? "" : "s",
+                     skipped ? "; skipped: " : "", skipped ? skipped : "", notices ? "; " : "",
+                     notices ? notices : "");
 }
 
 const struct job_kind job_kind_calibrate = {

@@ -40,8 +40,8 @@ char *picture_source_path(const char *text)
 {
     static const char digits[] = "0123456789abcdef";
     struct buf b = { 0 };
-    if (strncasecmp(text, "file://", 7) != 0) return xstrdup(text);
-    text += 7;
+    if (strncasecmp(text, "file:/", 6) != 0) return xstrdup(text);
+    text += !strncmp(text + 5, "//", 2) ? 7 : 5; // "file://HOST/PATH" or "file:/PATH"
     if (!strncmp(text, "localhost/", 10)) text += 9;
     // Some programs write names without percent-encoding.
     if (access(text, F_OK) == 0) return xstrdup(text);
@@ -89,9 +89,12 @@ char *picture_source(const char *text, const char *folder)
 
 char *picture_source_title(const char *name)
 {
-    enum { SHOWN = 40 };
-    const size_t n = strlen(name);
-    if (n <= (is_data(name) ? SHOWN : PATH_MAX)) return xstrdup(name);
+    enum { SHOWN = 40, URL_SHOWN = 200 };
+    const size_t n = strlen(name), most = is_data(name)                              ? SHOWN
+                                          : picture_source_is_url(name)              ? URL_SHOWN
+                                          : is_bare(name) && access(name, F_OK) != 0 ? SHOWN
+                                                                                     : PATH_MAX;
+    if (n <= most) return xstrdup(name);
     return xasprintf("%.*s... (%zu characters)", utf8_head(name, SHOWN), name, n);
 }
 

@@ -34,6 +34,12 @@ const struct set_format *set_format_of(const char *path, const struct set_column
     const int why = errno;
     close(fd);
     const struct set_format *found = NULL;
+    const char *wide = n > 0 ? text_wide(head, (size_t)n) : NULL;
+    if (wide) {
+        text_check(head, (size_t)n, path, err);
+        free(head);
+        return NULL;
+    }
     if (n >= 0) head[n] = 0;
     // The formats' checks get the file without its byte order mark.
     const size_t skip = n > 0 ? text_mark(head, (size_t)n) : 0;

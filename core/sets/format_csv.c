@@ -14,7 +14,7 @@
 #include "core/sets/format.h"
 #include "core/sets/prompt.h"
 
-static const char names[] = "question,A,B,C,D,answer\n";
+static const char names[] = "question,A,B,C,D,answer";
 enum { COLUMNS = 6, SHOTS = 5 };
 
 struct table {
@@ -33,13 +33,11 @@ static int read_rows(struct csv *t, const char *path, struct err *err)
 {
     size_t size;
     char *text = file_read(path, (size_t)64 << 20, &size, err);
-    struct buf b = { 0 };
     if (!text) return -1;
-    const char *start = text + text_mark(text, size);
-    if (strncmp(start, names, strlen(names)) != 0) buf_puts(&b, names);
-    buf_add(&b, start, size - (size_t)(start - text));
-    const int status = csv_parse(t, b.data, b.length, path, err);
-    buf_release(&b);
+    const size_t start = text_mark(text, size), length = strlen(names);
+    const bool named =
+        !strncmp(text + start, names, length) && strchr("\r\n", text[start + length]);
+    const int status = csv_parse(t, text, size, named ? NULL : names, path, err);
     free(text);
     return status;
 }

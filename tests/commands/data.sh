@@ -415,6 +415,13 @@ printf 'x' >"$work/plain.jinja"
 printf '[{"role": "user", "content": "\351"}]' >"$work/messages.json"
 printf '# caf\351\n/version\n/system caf\351\n' >"$work/latin.vlmsh"
 printf 'x \351' >"$work/text.md"
+printf 'a,b,c,d,e,A\nq\351,a,b,c,d,A\n' >"$work/bare_test.csv"
+printf 'a,b,c,d,e,A\nq,a,b\n' >"$work/few_test.csv"
+printf 'index\tquestion\tanswer\timage\n1\tq\ta\t\n' | iconv -t UTF-16LE >"$work/wide.tsv"
+printf '/version\n' | iconv -t UTF-16 >"$work/wide.vlmsh"
+printf '/version\n' | iconv -t UTF-16BE >"$work/wide2.vlmsh"
+printf '{{ 1 }} caf\303\251' | iconv -t UTF-16 >"$work/wide.jinja"
+mkdir "$work/named" && cp "$scene" "$work/named/$(printf '\351').png"
 cp $scene "$work/$(printf 'caf\351').png"
 session "places" $llava <<E
 > /data check $work/latin.json
@@ -439,6 +446,18 @@ error: no sample could be scored: sample 1: "question": byte 4 is 0xE9, which is
 error: '$work/run.csv': line 3, byte 3 is 0xFF, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
 > /eval $work/mmlu_test.csv --set mmlu --here
 error: '$work/mmlu_test.csv': line 2, byte 9 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /eval $work/bare_test.csv --set mmlu --here
+error: '$work/bare_test.csv': line 2, byte 2 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
+> /eval $work/few_test.csv --set mmlu --here
+error: $work/few_test.csv: line 2 has 3 fields, but the first line has 6
+> /eval $work/wide.tsv --set mme --here
+error: '$work/wide.tsv' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
+> /run $work/wide.vlmsh
+error: $work/wide.vlmsh:1: the file is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
+> /run $work/wide2.vlmsh
+error: $work/wide2.vlmsh:1: the file is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
+> /render $work/wide.jinja $work/messages.json
+error: $work/wide.jinja: it is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
 > /render $work/latin.jinja $work/messages.json
 error: $work/latin.jinja: line 2, byte 3 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
 > /render $work/plain.jinja $work/messages.json
@@ -457,6 +476,19 @@ printf '{"id": "\351", "line": "/version"}\ncaf\351?\n/image %s/caf\351.png\n/se
     vlmsh $llava --json >"$work/events"
 check "errors of lines that are not UTF-8" 'select(.event == "error").message | sub(", which.*"; "")' $'byte 9 is 0xE9\nbyte 4 is 0xE9'
 for file in events u.md u.vlmsh; do iconv -f UTF-8 -t UTF-8 "$work/$file" >/dev/null || fail "$file is not UTF-8"; done
+vlmsh --json <"$work/wide2.vlmsh" >"$work/events"
+check "UTF-16 on standard input" 'select(.event == "error").message' "it is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8"
+# Values of variables, and texts of options, are text inputs too.
+latin=$(printf 'caf\351')
+refuses_latin() {
+    vlmsh $llava --json "$@" >"$work/events"
+    check_has "$*" 'select(.event == "error").message' "byte 4 is 0xE9, which is not UTF-8: convert the text"
+}
+refuses_latin -p "$latin"
+# shellcheck disable=SC2016 # vlmsh expands the variable
+for line in '/system ${A}' '${A}?' '/new --like ${A}'; do refuses_latin -D "A=$latin" -c "$line"; done
+vlmsh $llava --json -c "/ask --each $work/named What? --out $work/named.jsonl" >"$work/events"
+check_has "a picture's name" 'select(.event == "error").message' "is not UTF-8: rename it"
 
 # --- pictures inside data sets, and data: URIs -------------------------------------------------------------------
 
@@ -470,7 +502,7 @@ samples = [{"id": "uri", "image": uri}, {"id": "file", "image": path}, {"id": "b
            {"id": "item", "messages": [{"role": "user", "content": [{"type": "image", "url": "pic ture.png"},
             {"type": "text", "text": "What is it?"}]}, {"role": "assistant", "content": "a scene"}]}, {"id": "bad", "image": uri[:-3] + "!!!"}, {"id": "bare", "image": text}, {"id": "lines", "images": [base64.encodebytes(open(scene, "rb").read()).decode()]},
            {"id": "noise", "image": "A" * 5000},
-           {"id": "web", "image": "https://example.com/a.png"}, {"id": "xml", "image": "data:image/svg+xml,<svg/>"},
+           {"id": "web", "image": "https://example.com/a.png"}, {"id": "signed", "image": "https://example.com/" + "a" * 500}, {"id": "xml", "image": "data:image/svg+xml,<svg/>"},
            {"id": "cut", "image": uri[:60]}, {"id": "part", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": uri}},
             {"type": "text", "text": "What is it?"}]}, {"role": "assistant", "content": "a scene"}]}]
 for s in samples:
@@ -485,23 +517,24 @@ session "usable" $llava <<E
 > /data check $work/uris.json
 [data]
 kind  samples  usable  answers  pictures  tokens  trained %
-all   14       9       14       14        387     16.3
+all   15       9       15       15        387     16.3
 ...
 [data problems]
 problem          id     line  why
 picture missing  web    1     'https://example.com/a.png' is a URL: vlmsh downloads nothing; fetch the picture and name its file
+picture missing  signed  1     'https://example.com/aaaaaaaaaaaaaaaaaaaa... (520 characters)' is a URL: vlmsh downloads nothing; fetch the picture and name its file
 picture broken   bad    1     'data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters)': it is not base64
 picture broken   noise  1     '/... (... characters)' is not a path: a picture in base64 needs "data:image/png;base64," before it
 picture broken   xml    1     'data:image/svg+xml,<svg/>': a data: URI must hold base64: data:image/png;base64,...
 picture broken   cut    1     cannot read 'data:image/png;base64,iVBORw0KGgoAAAANSU... (60 characters)': the PNG is truncated or does not start with its header; export it again as PNG or JPEG
-'$work/uris.json': 9 of 14 samples are usable for training; 9 picture files
+'$work/uris.json': 9 of 15 samples are usable for training; 10 picture files
 > /ask --data $work/uris.json --out $work/uris.out
-9 answered, 5 with errors, 0 already there: '$work/uris.out'...
+9 answered, 6 with errors, 0 already there: '$work/uris.out'...
 > /eval $work/uris.json --metric loss --here
 ...
 n           9
 ...
-skipped     5 of 14 samples, the first: sample bad: 'data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters)': it is not base64
+skipped     6 of 15 samples, the first: sample bad: 'data:image/png;base64,iVBORw0KGgoAAAANSU... (7766 characters)': it is not base64
 ...
 > /data mix $work/elsewhere/mixed.jsonl $work/good.json=1
 (written: data $work/elsewhere/mixed.jsonl)

@@ -282,6 +282,8 @@ check "standard input" 'select(.name == "images").rows[0] | .[1], .[5]' \
 
 # File names with spaces need no quotes; a question that only names a picture file gets a hint.
 cp "$scene" "$work/photo (1).png"
+cp "$scene" "$work/scan (2).png"
+cp "$scene" "$work/a3.png"
 cp "$scene" "$work/two  spaces   here.png"
 session "several spaces" $llava <<E
 > /image $work/two  spaces   here.png
@@ -319,8 +321,14 @@ picture  width  height  tokens  where         file                              
 (an answer to 75 visual tokens)
 > And in '$work/photo (1).png'?
 (an answer to 75 visual tokens)
-> (file://$work/a2.png)
+> (file:$work/a2.png)
 '$work/a2.png' is a picture file, but the model gets only its name: /image $work/a2.png attaches it
+(an answer to 75 visual tokens)
+> [a scan]($work/a3.png)
+'$work/a3.png' is a picture file, but the model gets only its name: /image $work/a3.png attaches it
+(an answer to 75 visual tokens)
+> And in $work/scan (2).png?
+'$work/scan (2).png' is a picture file, but the model gets only its name: /image $work/scan (2).png attaches it
 (an answer to 75 visual tokens)
 > What of $work/none.png and scene.png?
 (an answer to 75 visual tokens)

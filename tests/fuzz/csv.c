@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
     struct csv t, back;
     struct err err;
     char path[512];
-    if (csv_parse(&t, (const char *)data, size, "fuzz", &err) < 0) return 0;
+    if (csv_parse(&t, (const char *)data, size, NULL, "fuzz", &err) < 0) return 0;
     const char *folder = getenv("TMPDIR");
     snprintf(path, sizeof path, "%s/vlmsh-fuzz.csv", folder ? folder : "/tmp");
     if (csv_write(&t, path, &err) < 0 || csv_read(&back, path, &err) < 0) abort();

@@ -15,7 +15,7 @@
 
 static int parse(struct csv *t, const char *text, struct err *err)
 {
-    return csv_parse(t, text, strlen(text), "test", err);
+    return csv_parse(t, text, strlen(text), NULL, "test", err);
 }
 
 static void fields_may_be_quoted(void **state)
@@ -56,6 +56,21 @@ static void empty_files_are_empty_tables_and_byte_order_marks_are_skipped(void *
     csv_release(&t);
 }
 
+// Lines are counted from the text's first, which has no names.
+static void names_of_columns_may_be_given(void **state)
+{
+    struct csv t;
+    struct err err;
+    static const char text[] = "\xef\xbb\xbf"
+                               "1,2\n3\n";
+    assert_int_equal(csv_parse(&t, text, sizeof text - 1, "a,b", "test", &err), -1);
+    assert_string_equal(err.text, "test: line 2 has 1 fields, but the first line has 2");
+    assert_int_equal(csv_parse(&t, text, sizeof text - 3, "a,b", "test", &err), 0);
+    assert_int_equal(t.row_count, 1);
+    assert_string_equal(csv_cell(&t, 0, csv_column(&t, "b")), "2");
+    csv_release(&t);
+}
+
 static void odd_files_are_refused(void **state)
 {
     struct csv t;
@@ -64,7 +79,7 @@ static void odd_files_are_refused(void **state)
     assert_non_null(strstr(err.text, "line 3 has 1 fields, but the first line has 2"));
     assert_int_equal(parse(&t, "a,\"b\n1,2\n", &err), -1);
     assert_non_null(strstr(err.text, "closing quote"));
-    assert_int_equal(csv_parse(&t, "a\0b", 3, "test", &err), -1);
+    assert_int_equal(csv_parse(&t, "a\0b", 3, NULL, "test", &err), -1);
     char many[5000];
     memset(many, ',', sizeof many - 1);
     many[sizeof many - 1] = 0;
@@ -139,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_may_be_quoted),
         cmocka_unit_test(empty_files_are_empty_tables_and_byte_order_marks_are_skipped),
+        cmocka_unit_test(names_of_columns_may_be_given),
         cmocka_unit_test(odd_files_are_refused),
         cmocka_unit_test(a_table_is_read_as_it_was_written),
         cmocka_unit_test(a_second_byte_order_mark_is_kept),
