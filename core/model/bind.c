@@ -132,6 +132,7 @@ void bind_filter(struct binder *b, struct tensor *t, int64_t channels, int64_t t
     if (b->failed) return;
     struct weight *w = record_weight(b, name, t);
     w->rank = 3;
+    w->filter = true;
     memcpy(w->shape, shape, sizeof shape);
     t->rank = 2;
     t->shape[1] = taps;

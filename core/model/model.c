@@ -204,7 +204,8 @@ static int bind_weights(struct model *m, struct err *err)
     for (size_t i = 0; i < m->weights.count; i++) {
         struct weight *w = &m->weights.list[i];
         const int one = (int)w->tensor->dtype;
-        if (w->rank >= 2 && (dtype < 0 || !dtype_in_blocks((enum dtype)dtype)))
+        // The filter of a short convolution is kept in f32 (bind_filter); products do not use it.
+        if (w->rank >= 2 && !w->filter && (dtype < 0 || !dtype_in_blocks((enum dtype)dtype)))
             dtype = dtype < 0 || one == dtype || dtype_in_blocks((enum dtype)one) ? one : DTYPE_F32;
         w->part = m->family->part(m, w->name);
         w->common = decoder_common_name(m->decoder.config.kind, w->name);
