@@ -219,6 +219,18 @@ static int identify(struct engine *e, struct model *m, struct err *err)
     return 0;
 }
 
+// Says why `auto` does not multiply in bf16 although most matrices may be bf16.
+static void report_mixed(const struct engine *e, const struct model *m)
+{
+    const bool slower =
+        graph_matmul_auto(e->backend, DTYPE_BF16) != graph_matmul_auto(e->backend, m->dtype);
+    if (m->mixed && slower && settings_is(e->settings, "compute.matmul", "auto"))
+        sinks_notice(e->sinks,
+                     "the matrices are %s, which bf16 would round: compute.matmul auto computes in "
+                     "f32; /set compute.matmul bf16 is faster",
+                     m->mixed);
+}
+
 int engine_load(struct engine *e, const char *name, struct err *err)
 {
     const struct load_progress progress = engine_progress(e, "loading");
@@ -235,6 +247,7 @@ int engine_load(struct engine *e, const char *name, struct err *err)
                      tokenizer_size(m->tokenizer), (long long)m->decoder.config.vocab);
     if (m->checkpoint->notice) sinks_notice(e->sinks, "%s", m->checkpoint->notice);
     if (m->unread) sinks_notice(e->sinks, "not read: %s", m->unread);
+    report_mixed(e, m);
     report_template(e, m);
     char *missing[COMPANIONS_MOST + UNUSED_MOST];
     int n = companions_missing(m, missing);

@@ -124,6 +124,7 @@ static void show_model(const struct engine *e, const char *unknown)
     else
         table_row(&t, "fingerprint|not known yet: %s", unknown);
     show_quantised(&t, m);
+    if (m->mixed) table_row(&t, "matrices|%s", m->mixed);
     if (m->unread) table_row(&t, "not read|%s", m->unread);
     if (model_has_vision(m)) add_vision(&t, m);
     table_row(&t,

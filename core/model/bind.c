@@ -29,6 +29,7 @@ static struct weight *record_weight(struct binder *b, const char *name, struct t
     w->tensor = t;
     w->bound = t->data;
     w->gpu = backend_enter(b->arena->backend, -1);
+    w->apart = b->apart;
     w->rank = t->rank;
     memcpy(w->shape, t->shape, sizeof t->shape);
     return w;
@@ -76,7 +77,9 @@ void bind_table(struct binder *b, struct tensor *t, int64_t rows, int64_t column
     char name[NAME_SIZE];
     FULL_NAME(b, name, format);
     b->arena = arena_host(arena);
-    t->on_host = bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name) != NULL;
+    struct weight *w = bind_stored(b, t, 2, (int64_t[]){ rows, columns }, name);
+    if (w) w->apart = true;
+    t->on_host = w != NULL;
     b->arena = arena;
 }
 
@@ -132,7 +135,7 @@ void bind_filter(struct binder *b, struct tensor *t, int64_t channels, int64_t t
     if (b->failed) return;
     struct weight *w = record_weight(b, name, t);
     w->rank = 3;
-    w->filter = true;
+    w->apart = true;
     memcpy(w->shape, shape, sizeof shape);
     t->rank = 2;
     t->shape[1] = taps;

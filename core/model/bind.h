@@ -27,6 +27,7 @@ struct binder {
     bool failed;
     // Checks the matrices' shapes but loads no data, because another process holds the matrices.
     bool shapes_only;
+    bool apart; // compute.matmul does not govern how the weights are used (struct weight)
 };
 
 // Binds a weight of [rows, columns] in its stored dtype.

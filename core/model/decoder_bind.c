@@ -60,6 +60,7 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
     for (int i = 0; !b->failed && list(c, l, i, &w); i++) {
         const char *name = layer_weight_name(c->kind, &w, buffer);
         s->weight[i].share = w.share > 0 ? w.share : 1;
+        b->apart = w.f32;
         if (w.stack && bind_part_of_stack(b, &s->weight[i], c, l, &w, name)) continue;
         if (w.constant)
             bind_constant(b, &s->weight[i].weight, w.out, "%s.%d.%s", layers, l, name);
@@ -71,6 +72,7 @@ static void bind_weights(struct binder *b, struct sublayer *s, const struct deco
             bind_gain(b, &s->weight[i].weight, w.out, c->kind->gains_from_1 && !w.plain,
                       "%s.%d.%s.weight", layers, l, name);
     }
+    b->apart = false;
 }
 
 // Binds the weights that after_layer reads.

@@ -181,7 +181,7 @@ static bool experts_weight(const struct decoder_config *c, int layer, int i, str
 {
     const struct experts_config *x = &c->experts;
     const struct layer_weight routing[] = {
-        [ROUTER] = { .name = "mlp.gate", .out = x->count, .in = c->hidden },
+        [ROUTER] = { .name = "mlp.gate", .out = x->count, .in = c->hidden, .f32 = true },
         [ROUTER_BIAS] = { .name = "mlp.gate.e_score_correction_bias",
                           .out = x->count,
                           .constant = true },
@@ -594,7 +594,7 @@ static bool beside_weight(const struct decoder_config *c, int layer, int i, stru
     const struct experts_config *x = &c->experts;
     const int64_t D = c->hidden;
     const struct layer_weight common[BESIDE_EXPERTS] = {
-        [BESIDE_ROUTER] = { .name = "router.proj", .out = x->count, .in = D },
+        [BESIDE_ROUTER] = { .name = "router.proj", .out = x->count, .in = D, .f32 = true },
         [BESIDE_SCALE] = { .name = "router.scale", .out = D, .constant = true },
         [BESIDE_FACTORS] = { .name = "router.per_expert_scale", .out = x->count, .constant = true },
         [NORM_1] = { .name = "post_feedforward_layernorm_1", .out = D },

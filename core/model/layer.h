@@ -22,6 +22,7 @@ struct layer_weight {
     bool bias;
     bool constant; // [out], never trained; `name` is the whole name: no ".weight" follows
     bool factor;   // a constant of one element: decoder_layer.scale
+    bool f32;      // its products are always in f32, whatever compute.matmul says
     bool plain;    // a gain that is not 1 + the file's vector in any family
     int64_t taps;  // NAME.weight [out,1,taps], a filter for each channel; f32 [out,taps] in memory
     // For an expert's weight: the expert's number, and the share of rows that reach it. `stack`

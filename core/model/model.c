@@ -13,6 +13,7 @@
 #include "core/files/safetensors.h"
 #include "core/model/converted.h"
 #include "core/model/families/pooling.h"
+#include "core/model/matrices.h"
 #include "core/model/unread.h"
 #include "core/template/message.h"
 
@@ -198,19 +199,14 @@ static int configure(struct model *m, struct err *err)
 
 static int bind_weights(struct model *m, struct err *err)
 {
-    int dtype = -1; // the first block dtype, else that of all matrices, or f32 if they differ
     if (m->family->bind(m, m->checkpoint, err) < 0) return -1;
     model_weights_changed(m);
     for (size_t i = 0; i < m->weights.count; i++) {
         struct weight *w = &m->weights.list[i];
-        const int one = (int)w->tensor->dtype;
-        // The filter of a short convolution is kept in f32 (bind_filter); products do not use it.
-        if (w->rank >= 2 && !w->filter && (dtype < 0 || !dtype_in_blocks((enum dtype)dtype)))
-            dtype = dtype < 0 || one == dtype || dtype_in_blocks((enum dtype)one) ? one : DTYPE_F32;
         w->part = m->family->part(m, w->name);
         w->common = decoder_common_name(m->decoder.config.kind, w->name);
     }
-    m->dtype = dtype < 0 ? DTYPE_F32 : (enum dtype)dtype;
+    matrices_choose_dtype(m);
     return 0;
 }
 
@@ -292,6 +288,7 @@ void model_free(struct model *m)
     thinking_list_release(&m->thinking);
     free(m->template_problem);
     free(m->unread);
+    free(m->mixed);
     ids_release(&m->eos);
     ids_release(&m->barred);
     weights_release(&m->weights);

@@ -44,7 +44,8 @@ struct model {
     struct tile_grids grids; // for pictures that are cut into tiles by their resolution
     int64_t map_tiles;       // a much larger feature map is downsampled (anyres.c); 0: no limit
     struct tensor newline;   // [1,D] visual token after each row of a picture; data NULL: none
-    enum dtype dtype;        // of all matrices; f32 if they differ; a block dtype if any has one
+    enum dtype dtype;        // of the matrices (core/model/matrices.h)
+    char *mixed;             // which matrices are not bf16 like the others; NULL: no such matrix
     int32_t placeholder;     // placeholder id of visual tokens, -1 for text-only models
     const char *placeholder_word; // placeholder's text, if the configs omit the id; else NULL
     const char *conversation;     // layout that config.json names; NULL: it names none

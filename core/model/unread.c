@@ -5,7 +5,6 @@
 // not count (weight_plain_name).
 #include "core/model/unread.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +13,9 @@
 #include "core/base/text.h"
 #include "core/files/gguf.h"
 #include "core/model/families/family.h"
+#include "core/model/tensor_groups.h"
 
-enum { GROUPS = 6, ZEROS_MOST = 1 << 22 };
+enum { ZEROS_MOST = 1 << 22 };
 
 static const char IGNORE[] = "::ignore-weights";
 
@@ -34,104 +34,15 @@ char *unread_join(const char *name)
     return joined;
 }
 
-// --- counting ------------------------------------------------------------------------------------
-
-// Tensors grouped by their names with "*" for numbers (pattern_of).
-struct report {
-    int64_t tensors, listed;
-    int count;
-    struct {
-        char *pattern;
-        int64_t tensors;
-    } group[GROUPS];
-};
-
-static void report_release(struct report *r)
-{
-    for (int i = 0; i < r->count; i++) free(r->group[i].pattern);
-}
-
-// Adds a pattern and takes ownership of it.
-static void report_add(struct report *r, char *pattern)
-{
-    int i = 0;
-    r->tensors++;
-    while (i < r->count && strcmp(r->group[i].pattern, pattern) != 0) i++;
-    if (i < GROUPS) r->listed++;
-    if (i == r->count && i < GROUPS) {
-        r->group[r->count++].pattern = pattern;
-        pattern = NULL;
-    }
-    if (i < GROUPS) r->group[i].tensors++;
-    free(pattern);
-}
-
-// Returns "3 tensors ('layers.*.a.weight' x 2, 'b')".
-static char *report_text(const struct report *r)
-{
-    struct buf b = { 0 };
-    buf_printf(&b, "%lld tensor%s (", (long long)r->tensors, r->tensors == 1 ? "" : "s");
-    for (int i = 0; i < r->count; i++) {
-        buf_printf(&b, "%s'%.120s'", i ? ", " : "", r->group[i].pattern);
-        if (r->group[i].tensors > 1) buf_printf(&b, " x %lld", (long long)r->group[i].tensors);
-    }
-    if (r->listed < r->tensors) buf_printf(&b, ", %lld more", (long long)(r->tensors - r->listed));
-    buf_putc(&b, ')');
-    return buf_take(&b);
-}
-
 // --- names ---------------------------------------------------------------------------------------
-
-static size_t level_length(const char *name)
-{
-    return strcspn(name, ".");
-}
-
-static bool is_number(const char *level)
-{
-    const size_t n = strspn(level, "0123456789");
-    return n && n == level_length(level);
-}
-
-// Returns the first level that is a number; NULL: none.
-static const char *find_number(const char *name)
-{
-    while (!is_number(name)) {
-        name += level_length(name);
-        if (!*name++) return NULL;
-    }
-    return name;
-}
 
 static bool has_level(const char *name, const char *level)
 {
     const size_t n = strlen(level);
     for (const char *at = name;; at++) {
-        if (level_length(at) == n && !strncmp(at, level, n)) return true;
+        if (name_level(at) == n && !strncmp(at, level, n)) return true;
         if (!(at = strchr(at, '.'))) return false;
     }
-}
-
-// Returns the name with "*" for numbers. `layer`: the name belongs to a layer that is not computed;
-// keeps the layer's number and writes one "*" for all levels after it.
-static char *pattern_of(const char *name, bool layer)
-{
-    struct buf b = { 0 };
-    const char *cut = layer ? find_number(name) : NULL;
-    for (const char *at = name; *at; at += *at == '.') {
-        const size_t n = level_length(at);
-        if (is_number(at) && at != cut)
-            buf_putc(&b, '*');
-        else
-            buf_printf(&b, "%.*s", (int)n, at);
-        at += n;
-        if (*at) buf_putc(&b, '.');
-        if (cut && at > cut) {
-            buf_putc(&b, '*');
-            break;
-        }
-    }
-    return buf_take(&b);
 }
 
 // Returns the length of the leading levels that `plain` shares with the plain name of tensor
@@ -168,10 +79,10 @@ static bool is_zero_bias(const struct safetensor *t)
 // True for tensors of a layer that only predicts further tokens (DeepSeek-V3, GLM-4.5).
 static bool predicts_further(const struct checkpoint *c, const char *name)
 {
-    const char *number = find_number(name);
+    const char *number = name_number(name);
     if (!number) return false;
     char *join =
-        xasprintf("%.*s.eh_proj.weight", (int)(number - name) + (int)level_length(number), name);
+        xasprintf("%.*s.eh_proj.weight", (int)(number - name) + (int)name_level(number), name);
     const bool is = checkpoint_has(c, join);
     free(join);
     return is;
@@ -183,7 +94,7 @@ static bool is_shared_away(const struct model *m, const struct safetensor *t, co
 {
     static const char *const levels[] = { "k_proj", "v_proj", "k_norm", "v_norm" };
     const struct decoder_config *c = &m->decoder.config;
-    const char *number = find_number(plain);
+    const char *number = name_number(plain);
     const int64_t layer = number ? strtoll(number, NULL, 10) : -1;
     if (!c->sharing || layer < 0 || layer >= c->layers || !decoder_shares(c, (int)layer) ||
         m->family->part(m, t->name) != PART_DECODER)
@@ -230,11 +141,12 @@ static enum fate fate_of(const struct model *m, const struct safetensor *t, cons
         const bool norm = strstr(plain, "norm") && dot && !strchr(dot + 1, '.');
         return norm || part == PART_HEAD || part == PART_EMBEDDING ? INSIDE : APART;
     }
-    const char *number = find_number(plain);
+    const char *number = name_number(plain);
     return number == plain + shared && part != PART_PROJECTOR ? LAYER : INSIDE;
 }
 
-static void sort_out(const struct model *m, struct report *inside, struct report *apart)
+static void sort_out(const struct model *m, struct tensor_groups *inside,
+                     struct tensor_groups *apart)
 {
     const struct checkpoint *c = m->checkpoint;
     int64_t before = -1, after = 0; // the closest bound tensors
@@ -251,8 +163,8 @@ static void sort_out(const struct model *m, struct report *inside, struct report
         const enum fate fate = fate_of(m, t, plain, left > right ? left : right);
         free(plain);
         if (fate == HARMLESS) continue;
-        report_add(fate == INSIDE ? inside : apart,
-                   pattern_of(t->stored ? t->stored : t->name, fate == LAYER));
+        tensor_groups_add(fate == INSIDE ? inside : apart,
+                          tensor_pattern(t->stored ? t->stored : t->name, fate == LAYER));
     }
 }
 
@@ -286,10 +198,10 @@ void unread_metadata(struct model *m)
 
 int unread_check(struct model *m, struct err *err)
 {
-    struct report inside = { 0 }, apart = { 0 };
+    struct tensor_groups inside = { 0 }, apart = { 0 };
     int status = 0;
     sort_out(m, &inside, &apart);
-    char *in = report_text(&inside), *out = report_text(&apart);
+    char *in = tensor_groups_text(&inside), *out = tensor_groups_text(&apart);
     if (inside.tensors && m->ignore)
         note_ignored(m, xasprintf("%s inside computed parts: answers are wrong", in));
     else if (inside.tensors)
@@ -312,7 +224,7 @@ int unread_check(struct model *m, struct err *err)
     }
     free(in);
     free(out);
-    report_release(&inside);
-    report_release(&apart);
+    tensor_groups_release(&inside);
+    tensor_groups_release(&apart);
     return status;
 }

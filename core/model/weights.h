@@ -24,7 +24,9 @@ struct weight {
     enum model_part_kind part;
     int gpu;      // GPU that holds the weight (backend_enter)
     bool rounded; // temporarily rounded from f16 to bf16 on the device (core/train/frozen.h)
-    bool filter;  // of a short convolution (bind_filter): f32 in memory
+    // compute.matmul does not govern how the matrix is used: a router or filter, which compute in
+    // f32, or a table of rows.
+    bool apart;
     int rank; // shape as in the file: a convolution over patches has rank 4, over video patches 5
     int64_t shape[WEIGHT_MAX_RANK];
 };

@@ -42,6 +42,50 @@ f32 (compute.matmul f32)
 f32 (compute.matmul auto)
 $auto (compute.matmul auto)"
 
+# Only matrices that compute.matmul governs decide. A table of positions, a router and the f32 filters of Qwen3.5 do
+# not, and the f32 convolution of a GGUF encoder holds numbers of bf16.
+# widen FOLDER OUT NAME...: a copy that holds these tensors in f32, with numbers that bf16 would round.
+widen() {
+    cp -rL "$1" "$2" && chmod -R u+w "$2" && python3 - "${@:2}" <<'P'
+import json, struct, sys
+file, names = f"{sys.argv[1]}/model.safetensors", sys.argv[2:]
+raw = open(file, "rb").read()
+n, = struct.unpack_from("<Q", raw)
+head, data = {}, b""
+for name, t in json.loads(raw[8:8 + n]).items():
+    if name == "__metadata__":
+        continue
+    these = raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]
+    if name in names:
+        names.remove(name)
+        t["dtype"] = "F32"
+        these = b"".join(b"\1" + b"\0" + these[i:i + 2] for i in range(0, len(these), 2))
+    head[name] = dict(t, data_offsets=[len(data), len(data) + len(these)])
+    data += these
+head = json.dumps(head).encode()
+open(file, "wb").write(struct.pack("<Q", len(head)) + head + data)
+sys.exit(bool(names))
+P
+}
+tower=model.visual text=model.language_model.layers
+widen tests/goldens/qwen3-vl-moe "$work/apart" $tower.pos_embed.weight $text.0.mlp.gate.weight || fail "no such tensor"
+widen tests/goldens/qwen3.5 "$work/mixed" $tower.blocks.{0,1}.attn.qkv.weight $text.1.linear_attn.conv1d.weight || fail "no such tensor"
+vlmsh quantize $seeing "$work/seeing.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "$(tail -1 "$work/out")"
+except="bf16 except 2 tensors ('model.visual.blocks.*.attn.qkv.weight' x 2)"
+lines "/load tests/goldens/qwen3.5" /info '/set compute.matmul f32' /info '/reset compute.matmul' "/load $work/seeing.gguf" /info \
+    "/load $work/apart" /info "/load $work/mixed" /info '/set compute.matmul f32' "/load $work/mixed"
+same "matrices that decide" "$(jq -r 'select(.event == "table" and .name == "model").rows[] | select(.[0] == "arithmetic" or .[0] == "matrices") | .[1]' "$work/events")" \
+    "$auto (compute.matmul auto)
+f32 (compute.matmul f32)
+$auto (compute.matmul auto)
+$auto (compute.matmul auto)
+$except
+f32 (compute.matmul auto)"
+says=
+[ $auto = f32 ] ||
+    says="the matrices are $except, which bf16 would round: compute.matmul auto computes in f32; /set compute.matmul bf16 is faster"
+same "notice of mixed matrices" "$(jq -r 'select(.event == "notice").text' "$work/events" | grep '^the matrices')" "$says"
+
 # Evaluations, calibrations, measurements, comparisons.
 lines "/load $seeing" "${short[@]}" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl" /wait '/eval show' \
     "/calibrate ffn $work/data.jsonl $work/auto.safetensors" /wait "/calibration show $work/auto.safetensors" \

@@ -68,7 +68,11 @@ static void a_model_reports_its_dtype(void **state)
     } all[] = { { "llava-1.5", DTYPE_F16 },
                 { "llava-siglip-llama3", DTYPE_BF16 },
                 { "llama-3.2", DTYPE_BF16 },
-                { "qwen2", DTYPE_BF16 } };
+                { "qwen2", DTYPE_BF16 },
+                // with an f32 filter
+                { "qwen3.5", DTYPE_BF16 },
+                { "qwen3.5-moe", DTYPE_BF16 },
+                { "minicpm-v-4.6", DTYPE_BF16 } };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct golden g;
         golden_open(&g, all[i].name);
