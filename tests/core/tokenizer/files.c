@@ -204,6 +204,8 @@ static void errors_name_the_expected_format(void **state)
         { "tiktoken.model", "", "is empty" },
         { "tokenizer.model", "", "is empty" },
         { "tokenizer.json", "", "is empty" },
+        { "tokenizer.json", "\xff\xfe{", "is UTF-16: convert it" },
+        { "tokenizer.json", "{\"_\":\n\"\xe9\"}", "line 2, byte 2 is 0xE9, which is not UTF-8" },
         { "tiktoken.model", "aaa\n", "line 1 is not a token in base64 and its rank" },
         { "odd.tiktoken", "\x01\x02", "line 1 is not a token in base64 and its rank" },
         { "odd.model", "\x01\x02", "SentencePiece" },
