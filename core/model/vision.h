@@ -249,9 +249,9 @@ int vision_check_square(const cJSON *json, const char *key, int64_t side, struct
 int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key, double usual,
                     struct err *err);
 // Reads the base of the rotation: "rope_theta" of "rope_parameters" (transformers 5), else of the
-// config. Checks that "rope_type" is `type`, the usual one, or "default".
-int vision_theta_read(struct vision_config *v, const cJSON *json, double usual, const char *type,
-                      struct err *err);
+// config. Checks that "rope_type" is "axial", which transformers writes since 5.24, or "default",
+// the earlier name of the same rotation.
+int vision_theta_read(struct vision_config *v, const cJSON *json, double usual, struct err *err);
 // Returns the number of blocks to compute for config.feature_layer.
 int vision_depth(const struct vision_config *c);
 

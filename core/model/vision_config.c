@@ -137,18 +137,17 @@ int vision_eps_read(struct vision_config *v, const cJSON *json, const char *key,
     return v->eps >= 0 && v->eps <= 1 ? 0 : err_set(err, "\"%s\" must be within 0..1", key);
 }
 
-int vision_theta_read(struct vision_config *v, const cJSON *json, double usual, const char *type,
-                      struct err *err)
+int vision_theta_read(struct vision_config *v, const cJSON *json, double usual, struct err *err)
 {
     const cJSON *rope;
     const char *is;
     if (json_object(json, "rope_parameters", &rope, err) < 0 ||
-        json_text(rope, "rope_type", type, &is, err) < 0 ||
+        json_text(rope, "rope_type", "axial", &is, err) < 0 ||
         json_real(json_get(rope, "rope_theta") ? rope : json, "rope_theta", usual, &v->theta, err) <
             0)
         return -1;
-    if (strcmp(is, type) != 0 && strcmp(is, "default") != 0)
-        return err_set(err, "\"rope_type\" \"%s\" is not supported (known: %s)", is, type);
+    if (strcmp(is, "axial") != 0 && strcmp(is, "default") != 0)
+        return err_set(err, "\"rope_type\" \"%s\" is not supported (known: axial, default)", is);
     return v->theta > 0 ? 0 : err_set(err, "\"rope_theta\" must be greater than 0");
 }
 

@@ -40,7 +40,7 @@ static int gemma_read(struct vision_config *v, const cJSON *json, struct err *er
         json_bool(json, "attention_bias", false, &bias, err) < 0 ||
         json_text(json, "hidden_activation", "gelu_pytorch_tanh", &act, err) < 0 ||
         vision_eps_read(v, json, "rms_norm_eps", 1e-6, err) < 0 ||
-        vision_theta_read(v, json, 100, "axial", err) < 0)
+        vision_theta_read(v, json, 100, err) < 0)
         return -1;
     v->layers = (int)layers;
     v->times = 1;

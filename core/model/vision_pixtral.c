@@ -30,8 +30,7 @@ static int pixtral_read(struct vision_config *v, const cJSON *json, struct err *
     const char *act;
     v->eps = 1e-5; // no config gives it
     v->times = v->merge = 1;
-    if (vision_sizes_read(v, &usual, json, err) < 0 ||
-        vision_theta_read(v, json, 10000, "default", err) < 0 ||
+    if (vision_sizes_read(v, &usual, json, err) < 0 || vision_theta_read(v, json, 10000, err) < 0 ||
         json_int(json, "head_dim", 1, 100000, v->hidden / v->heads, &width, err) < 0 ||
         json_int(json, "image_size", 1, 100000, 1024, &image, err) < 0 ||
         json_text(json, "hidden_act", "gelu", &act, err) < 0)

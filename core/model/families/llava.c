@@ -33,10 +33,13 @@ static int read_feature_layer(struct vision_config *v, const cJSON *config,
             strategy);
     // "default" drops the first row, class token or not.
     v->drop_class = strcmp(strategy, "default") == 0;
-    if (native) { // the encoder returns all rows, after its last norm
-        if (vision_depth(v) == v->layers && !v->drop_class) return 0;
-        return err_set(err, "an encoder of native resolution needs \"vision_feature_layer\" -1 and "
-                            "\"vision_feature_select_strategy\" \"full\"");
+    if (native) { // it has no class token
+        if (v->drop_class)
+            return err_set(err, "an encoder of native resolution needs "
+                                "\"vision_feature_select_strategy\" \"full\"");
+        if (vision_depth(v) == v->layers || !v->kind->post_norm) return 0;
+        return err_set(err, "an encoder whose features pass its last norm needs "
+                            "\"vision_feature_layer\" -1");
     }
     const struct vision_picture square = vision_square(v, NULL);
     return vision_features(v, &square) > 0 ? 0 : err_set(err, "a picture gives no visual tokens");

@@ -213,8 +213,8 @@ static void other_configs_are_refused(void **state)
           "\"patch_size\": \"height\" is 5, but the encoder's is 4" },
         { "mistral3", "preprocessor_config.json", "\"do_resize\": true", "\"do_resize\": false",
           "\"do_resize\" false is not supported" },
-        { "pixtral", "config.json", "\"vision_feature_layer\": -1", "\"vision_feature_layer\": -2",
-          "needs \"vision_feature_layer\" -1" },
+        { "pixtral", "config.json", "_strategy\": \"full\"", "_strategy\": \"default\"",
+          "needs \"vision_feature_select_strategy\" \"full\"" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err err = { 0 };
@@ -235,6 +235,8 @@ static void other_spellings_are_read(void **state)
         { "config.json", "\"image_token_index\": 10", "\"image_token_id\": 10" },
         { "config.json", "\"rope_theta\": 10000.0",
           "\"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"default\"}" },
+        { "config.json", "\"rope_theta\": 10000.0",
+          "\"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": \"axial\"}" },
         { "config.json", " \"tie_word_embeddings\": false,", "" }, // the file has a head
         { "preprocessor_config.json", "\"longest_edge\": 24", "\"height\": 24, \"width\": 24" },
         { "preprocessor_config.json", "{\n  \"height\": 4,\n  \"width\": 4\n }", "4" },
@@ -252,6 +254,20 @@ static void other_spellings_are_read(void **state)
         model_free(m);
         scratch_remove(folder);
     }
+}
+
+// The encoder has no last norm, so LLaVA may take its features after any block.
+static void llava_takes_features_of_an_earlier_block(void **state)
+{
+    struct err err = { 0 };
+    (void)state;
+    char *folder = folder_with("pixtral", "config.json", "\"vision_feature_layer\": -1",
+                               "\"vision_feature_layer\": -2");
+    struct model *m = model_load(folder, test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    assert_int_equal(vision_depth(&m->vision.config), m->vision.config.layers - 1);
+    model_free(m);
+    scratch_remove(folder);
 }
 
 // --- Ministral 3 ---------------------------------------------------------------------------------
@@ -382,6 +398,7 @@ int main(void)
         cmocka_unit_test(text_ends_each_row),
         cmocka_unit_test(other_configs_are_refused),
         cmocka_unit_test(other_spellings_are_read),
+        cmocka_unit_test(llava_takes_features_of_an_earlier_block),
         cmocka_unit_test(queries_grow_with_their_position),
         cmocka_unit_test(gradients_pass_through_the_factors),
         cmocka_unit_test(ministral_needs_its_parameters),
