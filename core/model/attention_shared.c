@@ -19,26 +19,28 @@
 
 // --- config --------------------------------------------------------------------------------------
 
-// Returns the layer's entry in "per_layer_config", in which newer versions of transformers store
-// the sizes of single layers; NULL: none.
-static const cJSON *single_layer(const cJSON *json, int layer)
+// Newer versions of transformers store the sizes of single layers in "per_layer_config". It then
+// lists every layer that differs from "head_dim" and "num_key_value_heads".
+static int read_single_layer(const struct decoder_config *c, const cJSON *json, int layer,
+                             struct head_sizes *to, struct err *err)
 {
     char number[16];
     snprintf(number, sizeof number, "%d", layer);
-    return json_get(json_get(json, "per_layer_config"), number);
+    const cJSON *one = json_get(json_get(json, "per_layer_config"), number);
+    if (json_int(one, "head_dim", 2, 10000, c->dim, &to->dim, err) < 0 ||
+        json_int(one, "num_key_value_heads", 1, 10000, c->kv_heads, &to->kv_heads, err) < 0)
+        return err_in(err, "\"per_layer_config\": layer %d", layer);
+    return 0;
 }
 
 // Checks that head sizes are equal in all layers with a sliding window, and in all layers without.
 static int check_single_layers(const struct decoder_config *c, const cJSON *json, struct err *err)
 {
     for (int l = 0; l < c->layers; l++) {
-        const cJSON *one = single_layer(json, l);
         const struct head_sizes usual = decoder_heads(c, l);
-        int64_t dim, heads;
-        if (json_int(one, "head_dim", 2, 10000, usual.dim, &dim, err) < 0 ||
-            json_int(one, "num_key_value_heads", 1, 10000, usual.kv_heads, &heads, err) < 0)
-            return err_in(err, "\"per_layer_config\": layer %d", l);
-        if (dim == usual.dim && heads == usual.kv_heads) continue;
+        struct head_sizes own;
+        if (read_single_layer(c, json, l, &own, err) < 0) return -1;
+        if (own.dim == usual.dim && own.kv_heads == usual.kv_heads) continue;
         return err_set(err,
                        "\"per_layer_config\": layer %d differs in head sizes from the other layers "
                        "of its type (with or without a sliding window); this is not supported",
@@ -47,18 +49,16 @@ static int check_single_layers(const struct decoder_config *c, const cJSON *json
     return 0;
 }
 
+// The last layer never has a sliding window.
 static int read_unwindowed(struct decoder_config *c, const cJSON *json, struct err *err)
 {
     struct head_sizes *to = &c->unwindowed;
-    const cJSON *one = NULL; // entry of the first layer without a window that has one
-    for (int l = 0; l < c->layers && !one; l++)
-        if (!decoder_slides(c, l)) one = single_layer(json, l);
-    if (json_bool(json, "attention_k_eq_v", false, &to->joint, err) < 0 ||
-        json_int(json, "global_head_dim", 2, 10000, 512, &to->dim, err) < 0 ||
-        json_int(json, to->joint ? "num_global_key_value_heads" : "num_key_value_heads", 1, 10000,
-                 c->kv_heads, &to->kv_heads, err) < 0 ||
-        json_int(one, "head_dim", 2, 10000, to->dim, &to->dim, err) < 0 ||
-        json_int(one, "num_key_value_heads", 1, 10000, to->kv_heads, &to->kv_heads, err) < 0)
+    const bool listed = json_get(json, "per_layer_config"); // then transformers reads no other key
+    if (json_bool(json, "attention_k_eq_v", false, &to->joint, err) < 0) return -1;
+    if (listed && read_single_layer(c, json, c->layers - 1, to, err) < 0) return -1;
+    if (!listed && (json_int(json, "global_head_dim", 2, 10000, 512, &to->dim, err) < 0 ||
+                    json_int(json, to->joint ? "num_global_key_value_heads" : "num_key_value_heads",
+                             1, 10000, c->kv_heads, &to->kv_heads, err) < 0))
         return -1;
     if (to->dim % 2 || c->heads % to->kv_heads)
         return err_set(err,
@@ -67,7 +67,7 @@ static int read_unwindowed(struct decoder_config *c, const cJSON *json, struct e
                        "multiple of the number of key heads",
                        (long long)c->heads, (long long)to->dim, (long long)to->kv_heads);
     to->value_dim = c->rope.dim = to->dim;
-    return check_single_layers(c, json, err);
+    return listed ? check_single_layers(c, json, err) : 0;
 }
 
 static int read_sharing(struct decoder_config *c, const cJSON *json, struct err *err)

@@ -102,6 +102,33 @@ static void keys_and_values_may_be_one_projection(void **state)
     assert_int_equal(pass_start(&c, &s, 3), 1);
 }
 
+// transformers 5.24 lists the layers whose heads differ in "per_layer_config", in place of
+// "global_head_dim" and "num_global_key_value_heads": layers that it does not list have the sizes
+// of all others.
+static void sizes_of_single_layers_are_read(void **state)
+{
+    static const struct {
+        const char *layers;
+        int64_t dim, kv_heads;
+    } cases[] = { { "", 256, 4 },
+                  { "\"5\": {\"head_dim\": 64}", 64, 4 },
+                  { "\"5\": {\"head_dim\": 64, \"num_key_value_heads\": 2}", 64, 2 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = { 0 };
+        struct decoder_config c;
+        char text[512];
+        snprintf(text, sizeof text,
+                 TEXT "\"num_hidden_layers\": 6, \"num_key_value_heads\": 4, "
+                      "\"per_layer_config\": {%s}}",
+                 cases[i].layers);
+        must(config_of(&c, text, &err), &err);
+        assert_int_equal(decoder_heads(&c, 5).dim, cases[i].dim);
+        assert_int_equal(decoder_heads(&c, 5).kv_heads, cases[i].kv_heads);
+        assert_int_equal(decoder_heads(&c, 4).dim, 256);
+    }
+}
+
 // Without an encoder: a picture's rows see all its rows, in all layers, even those before their
 // window.
 static void pictures_without_an_encoder_are_whole(void **state)
@@ -411,6 +438,7 @@ int main(void)
         cmocka_unit_test(layers_share_the_last_keys_of_their_kind),
         cmocka_unit_test(some_pairs_of_wide_heads_do_not_turn),
         cmocka_unit_test(keys_and_values_may_be_one_projection),
+        cmocka_unit_test(sizes_of_single_layers_are_read),
         cmocka_unit_test(pictures_without_an_encoder_are_whole),
         cmocka_unit_test(other_configs_are_refused),
         cmocka_unit_test(other_models_without_an_encoder_are_refused),
