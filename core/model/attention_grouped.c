@@ -56,7 +56,8 @@ static int read_window(struct decoder_config *c, const cJSON *json, struct err *
     if (!use) return 0;
     if (json_int(json, "sliding_window", 1, INT32_MAX, c->kind->window ? c->kind->window : 4096,
                  &window, err) < 0 ||
-        (!direct && json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
+        (!direct && !c->kind->slides_in_all &&
+         json_int(json, "max_window_layers", 0, INT32_MAX, 28, &full, err) < 0) ||
         json_int(json, "sliding_window_pattern", 0, INT32_MAX, c->kind->sliding_pattern, &pattern,
                  err) < 0 ||
         check_types(types, c->layers, err) < 0)

@@ -50,6 +50,7 @@ struct decoder_kind {
     bool slides_by_default; // "sliding_window" applies, unless null; "use_sliding_window" is not
                             // read
     bool slides_if_given;   // like slides_by_default, but only if the config has "sliding_window"
+    bool slides_in_all; // with "use_sliding_window", all layers: "max_window_layers" is not read
     // n > 0: every n-th layer has no sliding window, unless "sliding_window_pattern" or
     // "layer_types" says otherwise, and sliding layers have rotary parameters of their own
     // (rope_config_read_sliding). 0: neither applies.

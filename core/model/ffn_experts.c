@@ -101,8 +101,10 @@ static int softmax_read(struct decoder_config *c, const cJSON *json, struct err 
     x->softmax = true;
     x->groups = x->groups_per_token = 1;
     x->scale = 1;
+    // transformers has written the second name since 5.24, and reads both.
+    const char *count = json_get(json, "num_experts") ? "num_experts" : "num_local_experts";
     if (ffn_gated.read(c, json, err) < 0 ||
-        json_int(json, "num_experts", 1, 10000, usual->count, &x->count, err) < 0 ||
+        json_int(json, count, 1, 10000, usual->count, &x->count, err) < 0 ||
         json_int(json, "num_experts_per_tok", 1, 10000, usual->per_token, &x->per_token, err) < 0 ||
         json_int(json, "moe_intermediate_size", 1, 1000000, usual->width, &x->width, err) < 0 ||
         (usual->shared && json_int(json, "shared_expert_intermediate_size", 1, 1000000,

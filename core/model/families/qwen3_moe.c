@@ -9,6 +9,7 @@ static const struct decoder_kind decoder = {
     .vocab = 151936,
     .max_positions = 32768,
     .head_size = 128,
+    .slides_in_all = true,
     .attention = &attention_normed,
     .ffn = &ffn_softmax_experts,
     .experts = &experts,

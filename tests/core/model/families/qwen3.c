@@ -392,12 +392,20 @@ static void some_layers_have_no_experts(void **state)
     must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
     assert_int_equal(c.experts.count, 128);
     assert_int_equal(c.experts.per_token, 8);
+    assert_int_equal(c.window, 0);
     assert_false(c.experts.normalise);
     for (int l = 0; l < 6; l++) {
         struct layer_weight w;
         assert_true(c.kind->ffn->weight(&c, l, 0, &w));
         assert_string_equal(w.name, l == 1 || l == 5 ? "mlp.gate" : "mlp.gate_proj");
     }
+    put(json, "num_local_experts",
+        cJSON_CreateNumber(16)); // the name in files of transformers 5.24
+    put(json, "use_sliding_window", cJSON_CreateBool(true));
+    must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
+    assert_int_equal(c.experts.count, 16);
+    assert_true(c.window == 4096 && decoder_slides(&c, 0)); // in all layers
+    put(json, "num_local_experts", NULL);
     put(json, "num_experts_per_tok", cJSON_CreateNumber(129));
     assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
     assert_non_null(strstr(err.text, "only 128 experts"));
