@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
 // --- architectures -------------------------------------------------------------------------------
@@ -56,8 +57,6 @@ static const struct gguf_name gemma_names[] = {
 
 static void read_llama(struct gguf_config *c)
 {
-    const bool bias = gguf_find(c->file, "blk.0.attn_q.bias") != NULL;
-    if (bias) cJSON_AddBoolToObject(c->to, "attention_bias", true);
     if (gguf_find(c->file, "blk.0.ffn_up.bias")) cJSON_AddBoolToObject(c->to, "mlp_bias", true);
 }
 
@@ -87,7 +86,6 @@ static void read_glm(struct gguf_config *c)
 {
     const int64_t rotary = config_value(c, "rope.dimension_count", 2, GGUF_NEEDED);
     const cJSON *width = json_get(c->to, "head_dim");
-    cJSON_AddBoolToObject(c->to, "attention_bias", gguf_find(c->file, "blk.0.attn_q.bias") != NULL);
     if (!c->failed && width)
         cJSON_AddNumberToObject(c->to, "partial_rotary_factor",
                                 (double)rotary / width->valuedouble);
@@ -308,6 +306,14 @@ static int64_t layers_of(struct gguf_config *c, const struct gguf_architecture *
     return c->failed ? 0 : blocks - further;
 }
 
+// Returns whether queries have biases. The first layer may be recurrent, without queries.
+static bool attention_has_biases(const struct gguf *f)
+{
+    for (uint64_t i = 0; i < f->tensor_count; i++)
+        if (text_ends(f->tensors[i].name, ".attn_q.bias")) return true;
+    return false;
+}
+
 static void read_sizes(struct gguf_config *c, const struct gguf_architecture *a)
 {
     const struct safetensor *embed = gguf_find(c->file, "token_embd.weight");
@@ -317,6 +323,7 @@ static void read_sizes(struct gguf_config *c, const struct gguf_architecture *a)
     }
     cJSON_AddNumberToObject(c->to, "vocab_size", (double)embed->shape[0]);
     cJSON_AddNumberToObject(c->to, "num_hidden_layers", (double)layers_of(c, a));
+    cJSON_AddBoolToObject(c->to, "attention_bias", attention_has_biases(c->file));
     config_int(c, "embedding_length", "hidden_size", GGUF_NEEDED);
     config_int(c, "context_length", "max_position_embeddings", GGUF_NEEDED);
     const int64_t heads = config_value(c, "attention.head_count", 1, GGUF_NEEDED);

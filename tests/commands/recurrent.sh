@@ -115,7 +115,7 @@ done
 near "$work/a.safetensors" "$work/b.safetensors" 1e-4 || fail "a whole layer on the file"
 near "$work/a.safetensors" "$work/plain.safetensors" 1e-2 logits 2>/dev/null && fail "a whole layer changes nothing"
 
-# A model of layers with attention alone; the others are beyond its layers.
+# A model of layers with attention alone, with biases; the others are beyond its layers.
 mkdir "$work/attends"
 python3 - $qwen "$work/attends" <<'P'
 import json, re, shutil, struct, sys
@@ -123,14 +123,19 @@ golden, to = sys.argv[1:]
 for name in "chat_template.jinja", "generation_config.json", "preprocessor_config.json", "tokenizer.json", "tokenizer_config.json":
     shutil.copy(f"{golden}/{name}", to)
 config = json.load(open(f"{golden}/config.json"))
-config["text_config"].update(num_hidden_layers=2, full_attention_interval=1, layer_types=None)
+config["text_config"].update(num_hidden_layers=2, full_attention_interval=1, layer_types=None, attention_bias=True)
 json.dump(config, open(f"{to}/config.json", "w"))
 raw = open(f"{golden}/model.safetensors", "rb").read()
 n, = struct.unpack_from("<Q", raw)
 numbers = {"2": "0", "5": "1"}
 head = {re.sub(r"(language_model\.layers\.)(\d+)", lambda m: m[1] + numbers.get(m[2], "1" + m[2]), k): t for k, t in json.loads(raw[8:8 + n]).items()}
+data = raw[8 + n:]
+for k in [k for k in head if re.search(r"layers\.[01]\.self_attn\.[qkvo]_proj\.weight", k)]:
+    new = struct.pack("<H", 0x3f00) * head[k]["shape"][0]  # 0.5 in bf16
+    head[k[:-6] + "bias"] = {"dtype": "BF16", "shape": head[k]["shape"][:1], "data_offsets": [len(data), len(data) + len(new)]}
+    data += new
 head = json.dumps(head).encode()
-open(f"{to}/model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + raw[8 + n:])
+open(f"{to}/model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
 P
 vlmsh quantize "$work/attends" "$work/attends.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "attends: $(tail -1 "$work/out")"
 answer "$work/attends" "$work/a.safetensors" -c "/image $scene"
