@@ -220,6 +220,14 @@ static void each_picture(struct graph *g, const struct vision_batch *b, const st
     }
 }
 
+static struct tensor *copy_rows(struct graph *g, struct tensor *x)
+{
+    if (!x || !graph_ok(g)) return NULL;
+    struct tensor *copy = graph_new2(g, DTYPE_F32, x->shape[0], x->shape[1]);
+    op_copy_rows_into(g, copy, 0, x);
+    return copy;
+}
+
 // Projects the output h [S', Dv] of a block for DeepStack: [S, D].
 static struct tensor *project_deep(struct graph *g, const struct vision *v, int i, struct tensor *h)
 {
@@ -229,9 +237,7 @@ static struct tensor *project_deep(struct graph *g, const struct vision *v, int 
     struct arena_mark scratch = graph_scratch_begin(g);
     if (g->tape &&
         g->tape->offloads.on) { // later blocks overwrite h, which the backward pass reads
-        struct tensor *copy = graph_new2(g, DTYPE_F32, h->shape[0], h->shape[1]);
-        op_copy_rows_into(g, copy, 0, h);
-        h = copy;
+        h = copy_rows(g, h);
     }
     op_copy_rows_into(g, rows, 0, projector_forward(g, p, h));
     graph_scratch_end(g, scratch);
@@ -298,6 +304,7 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
         if (l == depth) {
             features = kind->post_norm ? norm_forward(g, h, &v->post, c->eps) : h;
             if (kind->features) features = kind->features(g, &b, features); // [S, Dv']
+            if (features == h && l < blocks) features = copy_rows(g, h);    // blocks overwrite h
         }
         if (l == blocks) break;
         block.w = &v->layer[l];

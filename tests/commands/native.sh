@@ -49,4 +49,13 @@ for tensors in 'visual.*' logits; do
 done
 asked $mistral "$work/d.safetensors" -c "/adapter load $work/lora" -c "/adapter unload"
 same_dump "an unloaded adapter" "$work/a.safetensors" "$work/d.safetensors"
+
+# Blocks after the one whose output is the feature run only for listeners, and leave the feature unchanged.
+cp -r $mistral "$work/earlier"
+sed -i 's/"vision_feature_layer": -1/"vision_feature_layer": -2/' "$work/earlier/config.json"
+for taps in 'visual.*' 'visual.* vision.layer.*'; do
+    vlmsh "$work/earlier" -c "/image $work/wide.png" -c "/dump $taps $work/${#taps}.safetensors" -c '/forward What?' >"$work/out" 2>&1 ||
+        fail "$taps: $(tail -1 "$work/out")"
+done
+near "$work/8.safetensors" "$work/23.safetensors" 0 'visual.*' || fail "a listener changes the features"
 finish
