@@ -135,13 +135,16 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
     result_row(t, "sinks")[0] = (double)n.visual;
     result_row(t, "probability dumps (type I)")[0] = (double)n.dumps;
     result_row(t, "structural anchors (type II)")[0] = (double)n.anchors;
+    const int64_t typed = n.dumps + n.anchors;
     if (n.visual)
         results_note(
             r,
             "layer %d has %lld attention sink%s among the visual tokens (probability dumps: "
-            "%lld, structural anchors: %lld)",
+            "%lld, structural anchors: %lld%s)",
             s->env->from, (long long)n.visual, n.visual == 1 ? "" : "s", (long long)n.dumps,
-            (long long)n.anchors);
+            (long long)n.anchors,
+            typed < n.visual ? "; a type needs two sinks of a picture that contribute differently"
+                             : "");
     else
         results_note(r, "layer %d has no attention sinks among the visual tokens", s->env->from);
     if (pictures < 2) result_row(t, "split of C (Otsu)")[0] = pictures ? split[0] : NAN;
