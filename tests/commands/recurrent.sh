@@ -143,7 +143,8 @@ answer "$work/attends.gguf" "$work/b.safetensors" -c "/image $scene"
 near "$work/a.safetensors" "$work/b.safetensors" 2e-5 || fail "a model without recurrence as a file"
 
 # The check-up answers without reasoning, which its short answers would not get past.
-vlmsh checkup $qwen --only sees --quick --out "$work/page" >"$work/out" 2>&1
+vlmsh checkup $qwen --only sees,inside --quick --out "$work/page" >"$work/out" 2>&1
+grep -q 'contribute most to text in layer [25]$' "$work/out" || fail "check-up, a layer without attention: $(cat "$work/out")"
 grep -q 'describes' "$work/out" && ! grep -q '“”' "$work/out" || fail "check-up: $(cat "$work/out")"
 
 # --- recurrent layers ------------------------------------------------------------------------------------------

@@ -136,13 +136,18 @@ static int check_sinks(struct inside *n, struct err *err)
     return 0;
 }
 
-// Returns the layer with the largest value in a column; -1 if the table is empty.
-static int best_layer(const struct result_table *t, int column)
+// Returns the layer with the largest value in the first column, and this value; -1 if no layer has
+// one: those without attention have NaN.
+static int best_layer(const struct result_table *t, double *most)
 {
-    size_t best = 0;
-    for (size_t i = 1; i < t->row_count; i++)
-        if (t->rows[i].value[column] > t->rows[best].value[column]) best = i;
-    return t->row_count ? (int)strtol(t->rows[best].key, NULL, 10) : -1;
+    int best = -1;
+    for (size_t i = 0; i < t->row_count; i++) {
+        const double value = t->rows[i].value[0];
+        if (isnan(value) || (best >= 0 && value <= *most)) continue;
+        best = (int)strtol(t->rows[i].key, NULL, 10);
+        *most = value;
+    }
+    return best;
 }
 
 // Runs a probe whose table has a row for each layer; adds its curves, its maps and a finding.
@@ -159,10 +164,9 @@ static int check_layers(struct inside *n, const char *probe, const char *name, c
     const struct result_table *t = results_find(&r, probe);
     struct finding f = finding(c, name);
     int status = 0;
-    if (t && t->row_count) {
-        const int best = best_layer(t, 0);
-        double most = -INFINITY;
-        for (size_t i = 0; i < t->row_count; i++) most = fmax(most, t->rows[i].value[0]);
+    double most;
+    const int best = t ? best_layer(t, &most) : -1;
+    if (best >= 0) {
         finding_number(&f, t->columns[1], most, results_unit(probe) ? results_unit(probe) : "",
                        n->count);
         finding_number(&f, "in layer", best, "", n->count);
