@@ -42,9 +42,22 @@ static bool wanted(const struct dump *d, const char *name)
 // Numbers of layers and pictures to try in a tap's name.
 enum { LAYERS_TRIED = 1001, PICTURES_TRIED = 100 };
 
+// False if no pattern agrees with the start of the tap's name, before the first number: there are a
+// hundred thousand names of inputs of encoder blocks to try.
+static bool start_wanted(const struct dump *d, const struct tap *tap)
+{
+    for (size_t i = 0; i < d->pattern_count; i++) {
+        const char *p = d->patterns[i], *n = tap->name;
+        while (*n && *n != '%' && *p != '*' && (*p == *n || *p == '?')) p++, n++;
+        if (!*n || *n == '%' || *p == '*') return true;
+    }
+    return false;
+}
+
 // True if a pattern matches a tensor of this tap, at this layer (-1: any) and any picture.
 static bool tap_wanted(const struct dump *d, const struct tap *tap, int layer)
 {
+    if (!start_wanted(d, tap)) return false;
     bool layers = strstr(tap->name, "%L") && layer < 0, pictures = strstr(tap->name, "%I");
     char name[TAP_NAME_SIZE];
     for (int l = layers ? tap_lowest(tap) : 0; l < (layers ? LAYERS_TRIED : 1); l++)

@@ -52,7 +52,7 @@ void tap_name(const struct tap *tap, int layer, int picture, char name[TAP_NAME_
         else if (place)
             used += snprintf(name + used, 16, "%d", *p == 'L' ? layer : picture);
         else
-            used += snprintf(name + used, 2, "%c", *p);
+            name[used++] = *p, name[used] = 0;
     }
 }
 
