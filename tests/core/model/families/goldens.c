@@ -74,10 +74,16 @@ static void check_every_stage(const struct backend *backend)
     }
 }
 
-// Tests each instruction set of this processor, or the device of the test.
+// Tests each instruction set of this processor, or the device of the test. With sanitizers, only
+// the best set: tests/kernels/ gives the kernels of all sets buffers of exact sizes.
 static void every_stage_equals_the_reference(void **state)
 {
-    if (test_device() != backend_cpu()) {
+#ifdef __SANITIZE_ADDRESS__
+    const bool one = true;
+#else
+    const bool one = test_device() != backend_cpu();
+#endif
+    if (one) {
         check_every_stage(test_device());
         return;
     }

@@ -109,6 +109,18 @@ static const char *const folders[] = { GOLDEN_TRAINED, "qwen2-vl",     "qwen3-vl
         for (bool open_ = (open_model(&(f), folders[folder_]), true); open_;        \
              open_ = false, close_model(&(f)))
 
+// With sanitizers, comparisons of bits run on one model of each kind of layers: sanitizers see the
+// code of the others in the comparisons with PyTorch.
+static bool left_out(const struct fixture *f)
+{
+#ifdef __SANITIZE_ADDRESS__
+    static const char *const kinds[] = { "llava-1.5", "kimi-vl", "gemma4", "qwen3.5-moe", NULL };
+    return !text_listed(kinds, f->r.folder);
+#else
+    return false;
+#endif
+}
+
 // The loss is the reference's without a tape and with one, whether activations are kept or
 // recomputed.
 static void test_loss(void **state)
@@ -258,6 +270,7 @@ static void test_norms_rounded(void **state)
     struct fixture f;
     FOR_EACH_MODEL(f)
     {
+        if (left_out(&f)) continue;
         train_list(&f, "layernorm-simple_trainable");
         run(&f, 'a', 1, false);
         float *want = copy_gradients(&f);
@@ -301,6 +314,7 @@ static void test_same_bits(void **state)
     struct fixture f;
     FOR_EACH_MODEL(f)
     {
+        if (left_out(&f)) continue;
         float *first[WEIGHTS_MAX];
         train_list(&f, "full_grad_norm_names");
         train_encoder(&f);
