@@ -208,7 +208,7 @@ lines "/job 2 resume"
 for _ in $(seq 200); do
     lines "/job 2"
     [ "$(jq -r 'select(.event=="table") | .rows[] | select(.[0]=="state")[1]' "$work/events")" = failed ] && break
-    sleep 0.05
+    sleep 0.2 # each look starts the program
 done
 check_has "why the job failed" 'select(.event=="table") | .rows[] | select(.[0]=="why")[1]' \
     "this vlmsh has no job kind 'unheard'"
@@ -261,7 +261,7 @@ vlmsh -c "/load $llava" -c "/set train.batch 8" -c "/set train.accumulate 750" -
 grep -q '^job 5: train started' "$work/said" || fail "it said: $(cat "$work/said")"
 until "$VLMSH" job list --db "$work/vlmsh.db" | grep -q '^  5 .*running' &&
     grep -q 'training [0-9]* parameters' "$work/vlmsh.db.jobs/5/output"; do
-    sleep 0.02
+    sleep 0.2
 done
 for _ in 1 2 3 4; do
     vlmsh -c "/job 5 pause" 2>"$work/errors" || fail "$(cat "$work/errors")"
