@@ -33,6 +33,10 @@ struct scoring {
     struct score_options o;
     struct score_plan plan;
     struct grid grid; // cell row * set_count + set
+    // Samples that could not be scored, the cells that have some, and why the first was skipped.
+    int64_t skipped;
+    size_t skipping;
+    char *why;
 };
 
 static const struct option_row rows[] = {
@@ -193,7 +197,7 @@ static void take_answer(struct evaluate_work *w, const struct evaluated *e)
     a->list[a->count++] = (struct score_answer){ e->done, e->metric, e->score };
 }
 
-static int add_cell(const struct scoring *s, size_t cell, struct score_table *t, struct err *err)
+static int add_cell(struct scoring *s, size_t cell, struct score_table *t, struct err *err)
 {
     struct answers a = { 0 };
     struct evaluate_work w = cell_work(s, cell);
@@ -208,6 +212,12 @@ static int add_cell(const struct scoring *s, size_t cell, struct score_table *t,
     if (status == 0)
         score_table_add(t, row->name, row->step, s->plan.sets[cell % s->plan.set_count].name,
                         &w.result, a.list, a.count);
+    if (status == 0 && w.result.skipped) {
+        s->skipped += w.result.skipped;
+        if (!s->skipping++)
+            s->why = xasprintf("%s, %s: %s", row->name, s->plan.sets[cell % s->plan.set_count].name,
+                               w.result.why ? w.result.why : "unknown");
+    }
     free(kept);
     free(a.list);
     release_work(&w);
@@ -252,6 +262,10 @@ static int report(struct scoring *s, struct err *err)
     job_result(j, "rows", "%zu", t.rows.count);
     job_result(j, "sets", "%zu", s->plan.set_count);
     if (status == 0) job_result(j, "table", "%s/table.csv", s->o.out);
+    if (s->skipped)
+        job_result(j, "skipped", "%lld sample%s in %zu of %zu cells, the first: %s",
+                   (long long)s->skipped, s->skipped == 1 ? "" : "s", s->skipping, s->grid.count,
+                   s->why);
     score_table_release(&t);
     if (status == 0 && failed)
         return err_set(err,
@@ -277,19 +291,21 @@ static int run(struct job *j, struct err *err)
     if (status == 0) status = grid_run(&s.grid, &plan, err);
     if (status == 0 && first) status = report(&s, err);
     if (lock >= 0) close(lock);
+    free(s.why);
     grid_release(&s.grid);
     score_plan_release(&s.plan);
     free(cells);
     return status;
 }
 
-// "12 rows, 3 sets; table in 'OUT/table.csv'"
+// "12 rows, 3 sets; table in 'OUT/table.csv'", and how many samples were not scored
 static char *outcome(const struct job_end *end)
 {
     const char *n = job_end_value(end, "rows"), *sets = job_end_value(end, "sets");
-    const char *table = job_end_value(end, "table");
+    const char *table = job_end_value(end, "table"), *skipped = job_end_value(end, "skipped");
     if (!n || !sets || !table) return NULL;
-    return xasprintf("%s rows, %s sets; table in '%s'", n, sets, table);
+    return xasprintf("%s rows, %s sets; table in '%s'%s%s", n, sets, table,
+                     skipped ? "; not scored: " : "", skipped ? skipped : "");
 }
 
 static void show(const struct job_end *end, struct sinks *sinks)

@@ -63,7 +63,8 @@ done
 lines "/load $llava" "/tokenize zz"
 id=$(jq -r 'select(.event=="ids").ids[-1]' "$work/events")
 damage one model.embed_tokens.weight "$id" nan
-lines "/load $work/one" "/eval $work/data.jsonl --here" "/eval $work/data.jsonl --metric loss --here" \
+printf 'set pair: %s\nrow plain: off\n' "$work/data.jsonl" >"$work/plan"
+lines "/load $work/one" "/eval --plan $work/plan $work/scores" /wait "/eval $work/data.jsonl --here" "/eval $work/data.jsonl --metric loss --here" \
     "/norms --data $work/data.jsonl --given" "/calibrate ffn $work/data.jsonl $work/one.safetensors" /wait \
     "/ask --data $work/data.jsonl --out $work/one.jsonl --limit 1" "/ask --data $work/data.jsonl --out $work/one.jsonl"
 check "no error" "$error" ""
@@ -71,6 +72,8 @@ check "samples scored without the damaged one" 'select(.event=="table" and .name
 check_has "the damaged sample is counted" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="skipped")[1]' \
     "1 of 2 samples, the first: sample snake: the model computed NaN"
 check_has "statistics name the skipped sample" 'select(.event=="notice" or .event=="table") | tostring' "1 sample is skipped, the first because: the model computed NaN or Inf in layer 0"
+check_has "a table of scores counts it" 'select(.event=="notice").text' \
+    "not scored: 1 sample in 1 of 1 cells, the first: plain, pair: sample snake: the model computed NaN"
 check_has "questions that an earlier run has answered" 'select(.event=="notice").text' "0 answered, 1 with errors, 1 already there"
 check_has "the calibration counts its samples" 'select(.event=="notice") | tostring' "over 1 sample; skipped: 1 of 2 samples, the first: the model computed NaN"
 
