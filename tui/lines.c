@@ -190,6 +190,7 @@ static const char zero_byte[] = "the line contains a zero byte";
 // "id". False: the line is no object with an "id".
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
+    line += strspn(line, " \t");
     const size_t size = strlen(line);
     const bool utf8 = text_bad_byte(line, size) == size;
     cJSON *o = *line == '{' && utf8 ? json_parse_exact(line, size, "line", NULL) : NULL;
@@ -219,6 +220,9 @@ static void add_physical(struct lines *l, struct line_reader *reader, char *line
 {
     if (length && line[length - 1] == '\n') line[--length] = '\0';
     if (length && line[length - 1] == '\r') line[--length] = '\0';
+    const size_t mark = number == 1 ? text_mark(line, length) : 0;
+    line += mark;
+    length -= mark;
     if (!line_reader_open(reader)) *first = number;
     char *where = xasprintf("stdin:%d", *first);
     if (strlen(line) != length) {

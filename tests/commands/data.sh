@@ -478,6 +478,8 @@ check "errors of lines that are not UTF-8" 'select(.event == "error").message | 
 for file in events u.md u.vlmsh; do iconv -f UTF-8 -t UTF-8 "$work/$file" >/dev/null || fail "$file is not UTF-8"; done
 vlmsh --json <"$work/wide2.vlmsh" >"$work/events"
 check "UTF-16 on standard input" 'select(.event == "error").message' "it is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8"
+printf '\357\273\277 {"id": 7, "line": "/version"}\r\n' | vlmsh --json >"$work/events"
+check "a byte order mark on standard input" 'select(.event == "done").request' 7
 # Values of variables, and texts of options, are text inputs too.
 latin=$(printf 'caf\351')
 refuses_latin() {
