@@ -283,7 +283,7 @@ static void solve(const struct chunk *w, const struct dots *d, float *sk, float 
 static void whole_chunk(const struct call *c, const struct chunk *w, const struct dots *d,
                         const struct slice *p)
 {
-    float u[CHUNK * WIDE], sk[CHUNK * WIDE], o[CHUNK * WIDE];
+    _Alignas(64) float u[CHUNK * WIDE], sk[CHUNK * WIDE], o[CHUNK * WIDE];
     for (int64_t i = 0; i < w->rows; i++) // at once: they come from slow memory
         load_values(c, p, w->first + i, u + i * WIDE);
     multiply(sk, w->k, w->rows, c->width, p->S);
@@ -327,7 +327,7 @@ static void run_task(const struct call *c, int64_t key_head, int64_t from, int64
     const int64_t keys = CHUNK * c->width, state = c->width * WIDE, rows = c->size.rows;
     const bool few = rows <= FEW_ROWS;
     struct chunk w = { .q = memory, .k = memory + keys };
-    struct dots dots;
+    _Alignas(64) struct dots dots;
     float *turned = memory + 2 * keys, *S = memory + 3 * keys;
     for (int64_t i = from; i < end; i++) {
         const struct slice p = slice_at(c, key_head, i, S + (i - from) * state);
