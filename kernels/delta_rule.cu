@@ -1,55 +1,6 @@
-// kernels/delta_rule.cu -- the gated delta rule (kernels/delta_rule.c).
-//
-// A block holds COLUMNS columns of one value head's state in registers and walks over the rows.
-// SPLIT threads share a column: thread s has the elements s, s + SPLIT, ..; sums over a column are
-// sums over these neighbours. The backward kernel walks back over chunks of rows, whose states the
-// forward kernel has stored; two further kernels add up its sums over columns, in a fixed order.
-#include "kernels/cuda.h"
-
-static constexpr int SPLIT = 8, COLUMNS = 32, THREADS = SPLIT * COLUMNS;
-static constexpr int MOST = 256;         // elements of a key
-static constexpr int OWN = MOST / SPLIT; // of a column that one thread holds
-static constexpr int CHUNK = 32;         // rows between stored states
-static constexpr float LENGTH_EPS = 1e-6F;
-
-struct delta_sizes {
-    int64_t rows, key_heads, heads, dk, dv, row;
-    bool alternate; // delta_inputs.alternate
-};
-
-static struct delta_sizes sizes_of(const struct tensor *y, const struct delta_inputs *p)
-{
-    struct delta_sizes s = { y->shape[0], p->key_heads,   y->shape[1], 0,
-                             y->shape[2], p->x->shape[1], p->alternate };
-    s.dk = (s.row - s.heads * s.dv) / (2 * s.key_heads);
-    return s;
-}
-
-static __device__ float softplus(float x)
-{
-    return x > 20 ? x : log1pf(expf(x));
-}
-
-// Inputs of all columns: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk]; alpha and beta
-// [N,Hv].
-struct prepared {
-    float *q, *k, *alpha, *beta;
-};
-
-static size_t prepared_floats(const struct delta_sizes s)
-{
-    return (size_t)s.rows * (size_t)(2 * s.key_heads * s.dk + 2 * s.heads);
-}
-
-static struct prepared prepared_at(const struct delta_sizes s, float *memory)
-{
-    struct prepared t;
-    t.q = memory;
-    t.k = t.q + s.rows * s.key_heads * s.dk;
-    t.alpha = t.k + s.rows * s.key_heads * s.dk;
-    t.beta = t.alpha + s.rows * s.heads;
-    return t;
-}
+// kernels/delta_rule.cu -- the gated delta rule (kernels/delta_rule.c): few rows one after the
+// other, more rows in chunks, by products of small matrices in shared memory.
+#include "kernels/delta_rule_cuda.h"
 
 // One warp per row and key head.
 static __global__ void unit_kernel(struct prepared t, const float *x, struct delta_sizes s)
@@ -85,8 +36,7 @@ static __global__ void gates_kernel(struct prepared t, const float *a, const flo
     }
 }
 
-static int prepare(const struct prepared t, const struct delta_inputs *p,
-                   const struct delta_sizes s)
+int delta_prepare(const struct prepared t, const struct delta_inputs *p, const struct delta_sizes s)
 {
     const int64_t units = s.rows * s.key_heads, gates = s.rows * s.heads;
     if (s.dk > MOST) return cuda_fail("delta rule: keys wider than %d", MOST);
@@ -98,75 +48,7 @@ static int prepare(const struct prepared t, const struct delta_inputs *p,
                   floats(p->log_a), floats(p->bias), s.heads, gates);
 }
 
-// --- forward -------------------------------------------------------------------------------------
-
-// The column of a thread.
-struct column {
-    int64_t h, key, j; // value head; first element of its key head; column
-    int part;          // 0..SPLIT-1
-    bool real;         // the state has this column
-};
-
-static __device__ struct column own_column(const struct delta_sizes s)
-{
-    const int64_t blocks = (s.dv + COLUMNS - 1) / COLUMNS;
-    struct column c;
-    c.h = blockIdx.x / blocks;
-    c.key = (s.alternate ? c.h % s.key_heads : c.h / (s.heads / s.key_heads)) * s.dk;
-    c.j = blockIdx.x % blocks * COLUMNS + threadIdx.x / SPLIT;
-    c.part = (int)(threadIdx.x % SPLIT);
-    c.real = c.j < s.dv;
-    return c;
-}
-
-// The sum over the threads of a column.
-static __device__ float column_sum(float x)
-{
-    for (int lanes = SPLIT / 2; lanes; lanes /= 2) x += __shfl_xor_sync(ALL_LANES, x, lanes);
-    return x;
-}
-
-static __device__ void load_state(float *S, const float *from, const struct column c,
-                                  const struct delta_sizes s)
-{
-    UNROLL
-    for (int r = 0; r < OWN; r++) {
-        const int64_t i = c.part + SPLIT * r;
-        S[r] = from && c.real && i < s.dk ? from[(c.h * s.dk + i) * s.dv + c.j] : 0;
-    }
-}
-
-static __device__ void store_state(float *to, const float *S, const struct column c,
-                                   const struct delta_sizes s)
-{
-    UNROLL
-    for (int r = 0; r < OWN; r++) {
-        const int64_t i = c.part + SPLIT * r;
-        if (c.real && i < s.dk) to[(c.h * s.dk + i) * s.dv + c.j] = S[r];
-    }
-}
-
-// Copies the row's unit query and key into shared memory, padded with zeros.
-static __device__ void load_row(float *q, float *k, const struct prepared t, const struct column c,
-                                const struct delta_sizes s, int64_t n)
-{
-    const int64_t at = n * s.key_heads * s.dk + c.key;
-    __syncthreads(); // the row before is done
-    for (int i = threadIdx.x; i < MOST; i += THREADS) {
-        q[i] = i < s.dk ? t.q[at + i] : 0;
-        k[i] = i < s.dk ? t.k[at + i] : 0;
-    }
-    __syncthreads();
-}
-
-// The element of the thread's column in S^T k.
-static __device__ float column_dot(const float *S, const float *k, int part)
-{
-    float sum = 0;
-    UNROLL
-    for (int r = 0; r < OWN; r++) sum += S[r] * k[part + SPLIT * r];
-    return column_sum(sum);
-}
+// --- row by row ----------------------------------------------------------------------------------
 
 // Unless it is NULL, `chunks` receives the states before rows 0, CHUNK, 2 CHUNK ..
 static __global__ void __launch_bounds__(THREADS)
@@ -193,205 +75,274 @@ static __global__ void __launch_bounds__(THREADS)
     if (after) store_state(after, S, c, s);
 }
 
-static unsigned column_blocks(const struct delta_sizes s)
+// --- in chunks -----------------------------------------------------------------------------------
+//
+// The formulas are those of kernels/delta_rule.c. One kernel computes for each chunk and value head
+// what does not depend on the state; T [CHUNK,CHUNK] with u = T (v - f(i) S^T k_i) is a triangular
+// inverse. The other walks over the chunks with SLICE columns of a state.
+
+static constexpr int WIDTH = 128;         // elements of a key, padded with zeros
+static constexpr int SLICE = 16;          // columns of a state
+static constexpr int CHUNK_THREADS = 128; // 16 rows of 8 threads
+static constexpr int ROWS = CHUNK_THREADS / 8;
+// Floats between rows in shared memory: rows that a warp reads together lie in different banks.
+static constexpr int KEY_PITCH = WIDTH + 4, DOT_PITCH = CHUNK + 4;
+
+// For each value head and chunk: T and the dots q_i . k_j f(i,j) for j <= i [2,CHUNK,CHUNK]; f(i)
+// and f(C,j) [2,CHUNK].
+static constexpr int MATRICES = 2 * CHUNK * CHUNK, CHUNK_FLOATS = MATRICES + 2 * CHUNK;
+
+static __device__ int64_t key_head(const struct delta_sizes s, int64_t h)
 {
-    return (unsigned)(s.heads * ((s.dv + COLUMNS - 1) / COLUMNS));
+    return s.alternate ? h % s.key_heads : h / (s.heads / s.key_heads);
+}
+
+// rows [2 * CHUNK,KEY_PITCH] = the keys, then the queries of the chunk from row n on.
+static __device__ void load_keys(float *rows, const struct prepared t, int64_t key,
+                                 const struct delta_sizes s, int64_t n)
+{
+    for (int i = threadIdx.x; i < 2 * CHUNK * WIDTH; i += CHUNK_THREADS) {
+        const int row = i / WIDTH, e = i % WIDTH;
+        const int64_t at = n + row % CHUNK;
+        rows[row * KEY_PITCH + e] =
+            at < s.rows && e < s.dk ? (row < CHUNK ? t.k : t.q)[(at * s.key_heads + key) * s.dk + e]
+                                    : 0;
+    }
+}
+
+// One block per chunk and value head; `out`: CHUNK_FLOATS for each, chunks of a head in order.
+static __global__ void __launch_bounds__(CHUNK_THREADS)
+    chunk_kernel(float *out, struct prepared t, struct delta_sizes s)
+{
+    alignas(16) __shared__ float rows[2 * CHUNK * KEY_PITCH];
+    __shared__ float f[CHUNK][CHUNK + 1], T[CHUNK][CHUNK + 1], alpha[CHUNK], beta[CHUNK];
+    const int64_t h = blockIdx.y, n = (int64_t)blockIdx.x * CHUNK;
+    const int thread = (int)threadIdx.x, row = thread / 8, column = thread % 8;
+    out += (h * gridDim.x + blockIdx.x) * CHUNK_FLOATS;
+    load_keys(rows, t, key_head(s, h), s, n);
+    if (thread < CHUNK) {
+        const bool real = n + thread < s.rows; // other rows change nothing
+        alpha[thread] = real ? t.alpha[(n + thread) * s.heads + h] : 1;
+        beta[thread] = real ? t.beta[(n + thread) * s.heads + h] : 0;
+    }
+    __syncthreads();
+    if (thread < CHUNK) {
+        float fade = 1;
+        for (int i = 0; i < CHUNK; i++) {
+            if (i > thread) fade *= alpha[i];
+            f[i][thread] = i < thread ? 0 : fade;
+        }
+        out[MATRICES + CHUNK + thread] = fade;
+    }
+    float sum[4][4] = { { 0 } }; // rows row + ROWS a of keys and queries, keys column + 8 b
+    for (int e = 0; e < WIDTH; e += 4) {
+        float4 own[4], key[4];
+        UNROLL
+        for (int a = 0; a < 4; a++) {
+            own[a] = *reinterpret_cast<const float4 *>(rows + (row + ROWS * a) * KEY_PITCH + e);
+            key[a] = *reinterpret_cast<const float4 *>(rows + (column + 8 * a) * KEY_PITCH + e);
+        }
+        UNROLL
+        for (int a = 0; a < 4; a++) UNROLL
+        for (int b = 0; b < 4; b++)
+            sum[a][b] += own[a].x * key[b].x + own[a].y * key[b].y + own[a].z * key[b].z +
+                         own[a].w * key[b].w;
+    }
+    __syncthreads();    // f is written, and `rows` is read
+    float *dots = rows; // beta_i f(i,j) k_i . k_j [CHUNK,CHUNK], for j < i
+    UNROLL
+    for (int a = 0; a < 4; a++) UNROLL
+    for (int b = 0; b < 4; b++) {
+        const int i = (row + ROWS * a) % CHUNK, j = column + 8 * b;
+        if (a < CHUNK / ROWS)
+            dots[i * CHUNK + j] = beta[i] * f[i][j] * sum[a][b];
+        else
+            out[CHUNK * CHUNK + i * CHUNK + j] = f[i][j] * sum[a][b];
+    }
+    __syncthreads();
+    if (thread >= CHUNK) return;
+    out[MATRICES + thread] = f[thread][0] * alpha[0];
+    for (int i = 0; i < CHUNK; i++) { // column `thread` of T
+        float x = i == thread ? beta[i] : 0;
+        for (int j = thread; j < i; j++) x -= dots[i * CHUNK + j] * T[j][thread];
+        T[i][thread] = x;
+        out[i * CHUNK + thread] = x;
+    }
+}
+
+// sum[a] += rows row + ROWS a of a product of [..,n] (`pitch` floats between rows) and [n,SLICE],
+// for two columns; n: a multiple of 4.
+template <int COUNT>
+static __device__ void add_product(float2 sum[COUNT], const float *from, int pitch, const float *by,
+                                   int n, int row, int column)
+{
+    for (int e = 0; e < n; e += 4) {
+        float2 b[4];
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            b[i] = *reinterpret_cast<const float2 *>(by + (e + i) * SLICE + column);
+        UNROLL
+        for (int a = 0; a < COUNT; a++) {
+            const float4 x = *reinterpret_cast<const float4 *>(from + (row + ROWS * a) * pitch + e);
+            sum[a].x += x.x * b[0].x + x.y * b[1].x + x.z * b[2].x + x.w * b[3].x;
+            sum[a].y += x.x * b[0].y + x.y * b[1].y + x.z * b[2].y + x.w * b[3].y;
+        }
+    }
+}
+
+struct chunk_memory {
+    float rows[2 * CHUNK * KEY_PITCH]; // keys, queries
+    float T[CHUNK * DOT_PITCH], dots[CHUNK * DOT_PITCH];
+    float S[WIDTH * SLICE];
+    float v[CHUNK * SLICE], u[CHUNK * SLICE], faded[CHUNK * SLICE]; // faded: f(C,j) u_j
+    float f[CHUNK], to_end[CHUNK];
+};
+
+// One block per value head and slice. `in`: what chunk_kernel computed.
+static __global__ void __launch_bounds__(CHUNK_THREADS)
+    delta_chunks_kernel(float *y, const float *x, struct prepared t, const float *in,
+                        const float *before, float *after, float *chunks, struct delta_sizes s)
+{
+    SHARED_MEMORY(struct chunk_memory, m);
+    constexpr int OF_CHUNK = CHUNK / ROWS, OF_STATE = WIDTH / ROWS; // rows of a thread
+    const int thread = (int)threadIdx.x, row = thread / 8, column = thread % 8 * 2;
+    const int64_t h = blockIdx.y, first = (int64_t)blockIdx.x * SLICE, key = key_head(s, h);
+    const int64_t state = h * s.dk * s.dv + first,
+                  values = 2 * s.key_heads * s.dk + h * s.dv + first;
+    for (int i = thread; i < WIDTH * SLICE; i += CHUNK_THREADS) {
+        const int e = i / SLICE, j = i % SLICE;
+        m->S[i] = before && e < s.dk && first + j < s.dv ? before[state + e * s.dv + j] : 0;
+    }
+    in += h * ((s.rows + CHUNK - 1) / CHUNK) * CHUNK_FLOATS;
+    for (int64_t n = 0; n < s.rows; n += CHUNK, in += CHUNK_FLOATS) {
+        __syncthreads(); // S is written; the chunk before is read
+        for (int i = thread; chunks && i < WIDTH * SLICE; i += CHUNK_THREADS) {
+            const int e = i / SLICE, j = i % SLICE;
+            if (e < s.dk && first + j < s.dv)
+                chunks[n / CHUNK * s.heads * s.dk * s.dv + state + e * s.dv + j] = m->S[i];
+        }
+        load_keys(m->rows, t, key, s, n);
+        for (int i = thread; i < CHUNK * CHUNK; i += CHUNK_THREADS) {
+            const int at = i / CHUNK * DOT_PITCH + i % CHUNK;
+            m->T[at] = in[i];
+            m->dots[at] = in[CHUNK * CHUNK + i];
+        }
+        if (thread < CHUNK) {
+            m->f[thread] = in[MATRICES + thread];
+            m->to_end[thread] = in[MATRICES + CHUNK + thread];
+        }
+        for (int i = thread; i < CHUNK * SLICE; i += CHUNK_THREADS) {
+            const int64_t at = n + i / SLICE, j = i % SLICE;
+            m->v[i] = at < s.rows && first + j < s.dv ? x[at * s.row + values + j] : 0;
+        }
+        __syncthreads();
+        // v - f(i) S^T k_i; the rows of S^T q stay in the thread that writes their outputs
+        float2 read[2 * OF_CHUNK] = {}, u[OF_CHUNK] = {};
+        add_product<2 * OF_CHUNK>(read, m->rows, KEY_PITCH, m->S, WIDTH, row, column);
+        UNROLL
+        for (int a = 0; a < OF_CHUNK; a++) {
+            const int i = row + ROWS * a;
+            float *v = m->v + i * SLICE + column;
+            v[0] -= m->f[i] * read[a].x;
+            v[1] -= m->f[i] * read[a].y;
+        }
+        __syncthreads();
+        add_product<OF_CHUNK>(u, m->T, DOT_PITCH, m->v, CHUNK, row, column);
+        UNROLL
+        for (int a = 0; a < OF_CHUNK; a++) {
+            const int i = row + ROWS * a, at = i * SLICE + column;
+            m->u[at] = u[a].x;
+            m->u[at + 1] = u[a].y;
+            m->faded[at] = m->to_end[i] * u[a].x;
+            m->faded[at + 1] = m->to_end[i] * u[a].y;
+        }
+        __syncthreads();
+        float2 o[OF_CHUNK];
+        UNROLL
+        for (int a = 0; a < OF_CHUNK; a++) {
+            const float f = m->f[row + ROWS * a];
+            o[a] = { f * read[OF_CHUNK + a].x, f * read[OF_CHUNK + a].y };
+        }
+        add_product<OF_CHUNK>(o, m->dots, DOT_PITCH, m->u, CHUNK, row, column);
+        UNROLL
+        for (int a = 0; a < OF_CHUNK; a++) {
+            const int64_t at = n + row + ROWS * a;
+            float *to = y + (at * s.heads + h) * s.dv + first + column;
+            if (y && at < s.rows && first + column < s.dv) to[0] = o[a].x;
+            if (y && at < s.rows && first + column + 1 < s.dv) to[1] = o[a].y;
+        }
+        const float whole = m->f[CHUNK - 1];
+        float2 next[OF_STATE];
+        UNROLL
+        for (int a = 0; a < OF_STATE; a++) {
+            const float *S = m->S + (row + ROWS * a) * SLICE + column;
+            next[a] = { whole * S[0], whole * S[1] };
+        }
+        for (int j = 0; j < CHUNK; j++) {
+            const float2 b = *reinterpret_cast<const float2 *>(m->faded + j * SLICE + column);
+            UNROLL
+            for (int a = 0; a < OF_STATE; a++) {
+                const float k = m->rows[j * KEY_PITCH + row + ROWS * a];
+                next[a].x += k * b.x;
+                next[a].y += k * b.y;
+            }
+        }
+        UNROLL
+        for (int a = 0; a < OF_STATE; a++) { // this thread alone has read these elements since
+            float *S = m->S + (row + ROWS * a) * SLICE + column;
+            S[0] = next[a].x;
+            S[1] = next[a].y;
+        }
+    }
+    __syncthreads();
+    for (int i = thread; after && i < WIDTH * SLICE; i += CHUNK_THREADS) {
+        const int e = i / SLICE, j = i % SLICE;
+        if (e < s.dk && first + j < s.dv) after[state + e * s.dv + j] = m->S[i];
+    }
+}
+
+// --- all rows ------------------------------------------------------------------------------------
+
+static bool in_chunks(const struct delta_sizes s)
+{
+    return s.rows > CUDA_FEW_ROWS && s.dk <= WIDTH;
+}
+
+static int64_t chunks_of(const struct delta_sizes s)
+{
+    return (s.rows + CHUNK - 1) / CHUNK;
+}
+
+size_t delta_forward_floats(const struct delta_sizes s)
+{
+    return in_chunks(s) ? (size_t)(s.heads * chunks_of(s)) * CHUNK_FLOATS : 0;
+}
+
+int delta_forward(float *y, const float *x, const struct prepared t, const float *before,
+                  float *after, float *chunks, const struct delta_sizes s, float *memory)
+{
+    if (!in_chunks(s))
+        return LAUNCH(delta_kernel, column_blocks(s), THREADS, 0, y, x, t, before, after, chunks,
+                      s);
+    const dim3 grid((unsigned)chunks_of(s), (unsigned)s.heads);
+    const dim3 slices((unsigned)((s.dv + SLICE - 1) / SLICE), (unsigned)s.heads);
+    const size_t shared = sizeof(struct chunk_memory);
+    if (cuda_allow_shared("delta rule", delta_chunks_kernel, shared) < 0 ||
+        LAUNCH(chunk_kernel, grid, CHUNK_THREADS, 0, memory, t, s) < 0)
+        return -1;
+    return LAUNCH(delta_chunks_kernel, slices, CHUNK_THREADS, shared, y, x, t, memory, before,
+                  after, chunks, s);
 }
 
 int delta_rule_cuda(struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
                     struct tensor *after)
 {
     const struct delta_sizes s = sizes_of(y, p);
-    float *memory = static_cast<float *>(cuda_scratch((prepared_floats(s) + 1) * sizeof(float)));
+    const size_t floats_of = prepared_floats(s) + delta_forward_floats(s) + 1;
+    float *memory = static_cast<float *>(cuda_scratch(floats_of * sizeof(float)));
     if (!memory) return -1;
     const struct prepared t = prepared_at(s, memory);
-    if (prepare(t, p, s) < 0) return -1;
-    return LAUNCH(delta_kernel, column_blocks(s), THREADS, 0, floats(y), floats(p->x), t,
-                  floats(before), floats(after), static_cast<float *>(nullptr), s);
-}
-
-// --- backward ------------------------------------------------------------------------------------
-
-// Scratch of the backward pass. `sums` [blocks, N, 2*dk + 2]: for each block and row, the gradients
-// of the unit query and key [2*dk], of alpha and of beta, summed over the block's columns.
-struct partial {
-    float *sums, *states; // states: before the rows of a chunk, [CHUNK, Hv, dk, dv]
-    const float *chunks;  // states before each chunk
-};
-
-// Adds over the block's columns: thread (column, part) gives x for element part + SPLIT * r.
-static __device__ void add_over_columns(float *to, float x, int part, int r, int64_t dk)
-{
-    for (int lanes = SPLIT; lanes < WARP; lanes *= 2) x += __shfl_xor_sync(ALL_LANES, x, lanes);
-    const int i = part + SPLIT * r;
-    __shared__ float warps[THREADS / WARP][SPLIT];
-    __syncthreads();
-    if (threadIdx.x % WARP < SPLIT) warps[threadIdx.x / WARP][part] = x;
-    __syncthreads();
-    if (threadIdx.x >= SPLIT || i >= dk) return;
-    float sum = 0;
-    for (int w = 0; w < THREADS / WARP; w++) sum += warps[w][threadIdx.x];
-    to[i] = sum;
-}
-
-static __global__ void __launch_bounds__(THREADS)
-    delta_back_kernel(float *dx, const float *dy, const float *x, struct prepared t,
-                      struct partial out, struct delta_sizes s)
-{
-    __shared__ float q[MOST], k[MOST];
-    const struct column c = own_column(s);
-    const int64_t all = s.heads * s.dk * s.dv, width = 2 * s.dk + 2;
-    const int64_t value = 2 * s.key_heads * s.dk + c.h * s.dv + c.j;
-    float G[OWN], P[OWN];
-    UNROLL
-    for (int r = 0; r < OWN; r++) G[r] = 0;
-    for (int64_t chunk = (s.rows - 1) / CHUNK; chunk >= 0; chunk--) {
-        const int64_t from = chunk * CHUNK, end = from + CHUNK < s.rows ? from + CHUNK : s.rows;
-        // The states before the rows of the chunk; each thread reads only what it has written.
-        load_state(P, out.chunks + chunk * all, c, s);
-        for (int64_t n = from; n < end; n++) {
-            load_row(q, k, t, c, s, n);
-            store_state(out.states + (n - from) * all, P, c, s);
-            const float alpha = t.alpha[n * s.heads + c.h], beta = t.beta[n * s.heads + c.h];
-            const float v = c.real ? x[n * s.row + value] : 0;
-            const float u = beta * (v - alpha * column_dot(P, k, c.part));
-            UNROLL
-            for (int r = 0; r < OWN; r++) P[r] = alpha * P[r] + k[c.part + SPLIT * r] * u;
-        }
-        for (int64_t n = end - 1; n >= from; n--) {
-            load_row(q, k, t, c, s, n);
-            load_state(P, out.states + (n - from) * all, c, s);
-            float *sums = out.sums + (blockIdx.x * s.rows + n) * width;
-            const float alpha = t.alpha[n * s.heads + c.h], beta = t.beta[n * s.heads + c.h];
-            const float v = c.real ? x[n * s.row + value] : 0;
-            const float d = c.real ? dy[(n * s.heads + c.h) * s.dv + c.j] : 0;
-            const float before = column_dot(P, k, c.part), e = v - alpha * before;
-            float along = 0; // of G and P
-            UNROLL
-            for (int r = 0; r < OWN; r++) {
-                const float own = k[c.part + SPLIT * r];
-                add_over_columns(sums, (alpha * P[r] + own * beta * e) * d, c.part, r, s.dk);
-                G[r] += q[c.part + SPLIT * r] * d;
-                along += G[r] * P[r];
-            }
-            const float du = column_dot(G, k, c.part), back = -alpha * beta * du;
-            UNROLL
-            for (int r = 0; r < OWN; r++) {
-                add_over_columns(sums + s.dk, G[r] * beta * e + P[r] * back, c.part, r, s.dk);
-                G[r] = alpha * G[r] + k[c.part + SPLIT * r] * back;
-            }
-            // Each column counts once in the sums of alpha and beta.
-            const bool first = c.real && c.part == 0;
-            const float dalpha = block_sum(along - (first ? beta * du * before : 0));
-            const float dbeta = block_sum(first ? du * e : 0);
-            if (threadIdx.x == 0) {
-                sums[2 * s.dk] = dalpha;
-                sums[2 * s.dk + 1] = dbeta;
-            }
-            if (dx && first) dx[n * s.row + value] += beta * du;
-        }
-    }
-}
-
-// Element i of the sums of a row and value head over its blocks.
-static __device__ float sum_of_blocks(const float *sums, const struct delta_sizes s, int64_t h,
-                                      int64_t n, int64_t i)
-{
-    const int64_t blocks = (s.dv + COLUMNS - 1) / COLUMNS, width = 2 * s.dk + 2;
-    float sum = 0;
-    for (int64_t b = 0; b < blocks; b++) sum += sums[((h * blocks + b) * s.rows + n) * width + i];
-    return sum;
-}
-
-// One warp per row and key head: y = x f, f = factor / sqrt(|x|^2 + eps) of the query and the key,
-// dx += f (dy - x (x . dy) / (|x|^2 + eps)).
-static __global__ void unit_back_kernel(float *dx, const float *x, const float *sums,
-                                        struct delta_sizes s)
-{
-    const int lane = threadIdx.x % WARP;
-    const int64_t at = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
-    const int64_t group = s.heads / s.key_heads; // value heads of a key head
-    const bool real = at < s.rows * s.key_heads;
-    const int64_t n = real ? at / s.key_heads : 0, g = real ? at % s.key_heads : 0;
-    const int64_t head = s.alternate ? g : g * group, step = s.alternate ? s.key_heads : 1;
-    for (int which = 0; which < 2; which++) {
-        const int64_t first = n * s.row + (which * s.key_heads + g) * s.dk;
-        float squares = 0, along = 0;
-        for (int64_t i = lane; i < s.dk; i += WARP) {
-            float d = 0;
-            for (int64_t r = 0; r < group; r++)
-                d += sum_of_blocks(sums, s, head + r * step, n, which * s.dk + i);
-            squares += x[first + i] * x[first + i];
-            along += x[first + i] * d;
-        }
-        squares = warp_sum(squares) + LENGTH_EPS;
-        along = warp_sum(along) / squares;
-        const float by = (which ? 1 : 1 / sqrtf((float)s.dk)) / sqrtf(squares);
-        for (int64_t i = lane; real && i < s.dk; i += WARP) {
-            float d = 0;
-            for (int64_t r = 0; r < group; r++)
-                d += sum_of_blocks(sums, s, head + r * step, n, which * s.dk + i);
-            dx[first + i] += by * (d - x[first + i] * along);
-        }
-    }
-}
-
-struct gate_gradients {
-    float *a, *b, *log_a, *bias;
-};
-
-// One block per value head.
-static __global__ void gates_back_kernel(struct gate_gradients d, const float *sums, const float *a,
-                                         const float *log_a, const float *bias, struct prepared t,
-                                         struct delta_sizes s)
-{
-    const int64_t h = blockIdx.x;
-    const float rate = expf(log_a[h]);
-    float dlog_a = 0, dbias = 0;
-    for (int64_t n = threadIdx.x; n < s.rows; n += blockDim.x) {
-        const int64_t at = n * s.heads + h;
-        const float z = a[at] + bias[h], beta = t.beta[at];
-        const float fade = sum_of_blocks(sums, s, h, n, 2 * s.dk) * t.alpha[at] * rate;
-        const float dz = -fade * sigmoid(z);
-        if (d.a) d.a[at] += dz;
-        if (d.b) d.b[at] += sum_of_blocks(sums, s, h, n, 2 * s.dk + 1) * beta * (1 - beta);
-        dbias += dz;
-        dlog_a -= fade * softplus(z);
-    }
-    dlog_a = block_sum(dlog_a);
-    dbias = block_sum(dbias);
-    if (threadIdx.x) return;
-    if (d.log_a) d.log_a[h] += dlog_a;
-    if (d.bias) d.bias[h] += dbias;
-}
-
-int delta_rule_backward_cuda(const struct delta_grads *d, const struct tensor *dy,
-                             const struct delta_inputs *p)
-{
-    const struct delta_sizes s = sizes_of(dy, p);
-    if (!s.rows) return 0;
-    const unsigned blocks = column_blocks(s);
-    const size_t all = (size_t)(s.heads * s.dk * s.dv);
-    const size_t chunks = (size_t)((s.rows + CHUNK - 1) / CHUNK) * all, states = CHUNK * all;
-    const size_t sums = (size_t)blocks * (size_t)(s.rows * (2 * s.dk + 2));
-    float *memory = static_cast<float *>(
-        cuda_scratch((prepared_floats(s) + chunks + states + sums) * sizeof(float)));
-    if (!memory) return -1;
-    const struct prepared t = prepared_at(s, memory);
-    float *const before = memory + prepared_floats(s);
-    const struct partial out = { before + chunks + states, before + chunks, before };
-    if (prepare(t, p, s) < 0 ||
-        LAUNCH(delta_kernel, blocks, THREADS, 0, static_cast<float *>(nullptr), floats(p->x), t,
-               static_cast<const float *>(nullptr), static_cast<float *>(nullptr), before, s) < 0 ||
-        LAUNCH(delta_back_kernel, blocks, THREADS, 0, floats(d->x), floats(dy), floats(p->x), t,
-               out, s) < 0)
-        return -1;
-    const int64_t units = s.rows * s.key_heads;
-    if (d->x && LAUNCH(unit_back_kernel, (unsigned)((units * WARP + EACH - 1) / EACH), EACH, 0,
-                       floats(d->x), floats(p->x), out.sums, s) < 0)
-        return -1;
-    const struct gate_gradients to = { floats(d->a), floats(d->b), floats(d->log_a),
-                                       floats(d->bias) };
-    return LAUNCH(gates_back_kernel, (unsigned)s.heads, EACH, 0, to, out.sums, floats(p->a),
-                  floats(p->log_a), floats(p->bias), t, s);
+    if (delta_prepare(t, p, s) < 0) return -1;
+    return delta_forward(floats(y), floats(p->x), t, floats(before), floats(after), nullptr, s,
+                         memory + prepared_floats(s));
 }

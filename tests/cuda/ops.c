@@ -409,15 +409,14 @@ static void check_convolution(int64_t n, int64_t d)
     pair_compare("sigmoid_gate", &x, 1e-6, 1e-5);
 }
 
-// Four heads with values of width d (at most 70) share two keys of width 9.
-static void check_delta_rule(int64_t n, int64_t d)
+// Four heads with values of width d share two keys of width dk.
+static void check_delta(int64_t n, int64_t d, int64_t dk)
 {
-    enum { HK = 2, H = 4, DK = 9 };
-    if (d > 70) d = 70;
-    const int64_t wide = 2 * HK * DK + H * d;
+    enum { HK = 2, H = 4 };
+    const int64_t wide = 2 * HK * dk + H * d;
     struct pair x = pair_noise(2, n, wide, 0, 1), a = pair_noise(2, n, H, 0, 2);
     struct pair b = pair_noise(2, n, H, 0, 3), log_a = pair_noise(1, H, 0, 0, 4);
-    struct pair bias = pair_noise(1, H, 0, 0, 5), state = pair_noise(3, H, DK, d, 6);
+    struct pair bias = pair_noise(1, H, 0, 0, 5), state = pair_noise(3, H, dk, d, 6);
     struct pair y = pair_result(3, n, H, d), dx = pair_noise(2, n, wide, 0, 7);
     struct pair da = pair_noise(2, n, H, 0, 8), db = pair_noise(2, n, H, 0, 9);
     struct pair dlog_a = pair_noise(1, H, 0, 0, 10), dbias = pair_noise(1, H, 0, 0, 11);
@@ -440,6 +439,17 @@ static void check_delta_rule(int64_t n, int64_t d)
     pair_compare("delta_rule_backward: bias", &dbias, 1e-4, 1e-4);
     ON_BOTH(delta_rule_backward, &(struct delta_grads){ .a = OF(da) }, OF(y), &p[side]);
     pair_compare("delta_rule_backward: only a", &da, 1e-5, 1e-4);
+}
+
+// Keys of 128 are the widest that go in chunks.
+static void check_delta_rule(int64_t n, int64_t d)
+{
+    if (d > 70) d = 70;
+    check_delta(n, d, 9);
+    if (n == 33 && d == 16) {
+        check_delta(n, d, 128);
+        check_delta(n, d, 130);
+    }
 }
 
 // --- all -----------------------------------------------------------------------------------------
