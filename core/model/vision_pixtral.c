@@ -201,11 +201,8 @@ static const struct gguf_name gguf_block[] = {
     { 0 },
 };
 
-static const char *const gguf_texts[] = { "llama", "mistral3", NULL };
-
 static const struct gguf_encoder gguf_encoder = {
     .type = "pixtral",
-    .texts = gguf_texts,
     .architecture = "Mistral3ForConditionalGeneration",
     .model_type = "mistral3",
     .prefixes = { "language_model.model.", "language_model." },

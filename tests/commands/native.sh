@@ -50,6 +50,28 @@ done
 asked $mistral "$work/d.safetensors" -c "/adapter load $work/lora" -c "/adapter unload"
 same_dump "an unloaded adapter" "$work/a.safetensors" "$work/d.safetensors"
 
+# LLaVA with Pixtral's encoder and another decoder, Qwen2 with biases of 0.5, as a file.
+cp -r tests/goldens/pixtral "$work/qwen2"
+python3 - "$work/qwen2" <<'P'
+import json, struct, sys
+config = json.load(open(sys.argv[1] + "/config.json"))
+config["text_config"]["model_type"] = "qwen2"
+json.dump(config, open(sys.argv[1] + "/config.json", "w"))
+raw = open(sys.argv[1] + "/model.safetensors", "rb").read()
+n, = struct.unpack_from("<Q", raw)
+head, data = json.loads(raw[8:8 + n]), raw[8 + n:]
+for k in [k for k in head if k.startswith("language_model.") and k.endswith(("q_proj.weight", "k_proj.weight", "v_proj.weight"))]:
+    new = struct.pack("<H", 0x3f00) * head[k]["shape"][0]
+    head[k[:-6] + "bias"] = {"dtype": "BF16", "shape": head[k]["shape"][:1], "data_offsets": [len(data), len(data) + len(new)]}
+    data += new
+head = json.dumps(head).encode()
+open(sys.argv[1] + "/model.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + data)
+P
+vlmsh quantize "$work/qwen2" "$work/qwen2.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "qwen2: $(tail -1 "$work/out")"
+asked "$work/qwen2" "$work/e.safetensors"
+asked "$work/qwen2.gguf" "$work/f.safetensors"
+near "$work/e.safetensors" "$work/f.safetensors" 1e-5 logits || fail "another decoder as a file"
+
 # Blocks after the one whose output is the feature run only for listeners, and leave the feature unchanged.
 cp -r $mistral "$work/earlier"
 sed -i 's/"vision_feature_layer": -1/"vision_feature_layer": -2/' "$work/earlier/config.json"
