@@ -223,7 +223,8 @@ static int read_states(const struct measuring *m, struct source *from, int64_t d
         struct results none = { 0 };
         if (m->sinks) sinks_progress(m->sinks, &pace, "measuring", (double)(done + i), (double)all);
         status = show(from, m->model->tokenizer, &c, i, err);
-        if (status == 0) status = measure(&with, &c, &reading_probe, &none, err);
+        if (status == 0 && (status = measure(&with, &c, &reading_probe, &none, err)) < 0)
+            err_in(err, "'%s', sample #%lld", from->path, (long long)i);
         results_release(&none);
         if (status == 0 && m->cancel && atomic_load(m->cancel)) status = err_set(err, "stopped");
     }
