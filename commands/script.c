@@ -139,6 +139,18 @@ static bool is_picture_file(const char *path)
     return text_ends_with_any(path, picture_endings) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+#define CLOSING "\"'`)>].,;:?!" // behind a name in a sentence
+
+static bool ends_like_picture(const char *text, size_t length)
+{
+    while (length && strchr(CLOSING, text[length - 1])) length--;
+    for (const char *const *end = picture_endings; *end; end++) {
+        const size_t n = strlen(*end);
+        if (length > n && !strncasecmp(text + length - n, *end, n)) return true;
+    }
+    return false;
+}
+
 // Returns the path of the picture file that a piece of text names, ignoring quotes and punctuation
 // around the name; NULL: the text names none.
 static char *picture_named(const char *text, size_t length)
@@ -146,7 +158,7 @@ static char *picture_named(const char *text, size_t length)
     const char *link = memmem(text, length, "](", 2); // "[title](FILE)"
     if (link) length -= (size_t)(link + 2 - text), text = link + 2;
     while (length && strchr("\"'`(<[", *text)) text++, length--;
-    while (length && strchr("\"'`)>].,;:?!", text[length - 1])) length--;
+    while (length && strchr(CLOSING, text[length - 1])) length--;
     char *word = xstrndup(text, length), *plain = picture_source_path(word); // file://
     const char *home = !strncmp(plain, "~/", 2) ? getenv("HOME") : NULL;
     char *path = home ? xasprintf("%s%s", home, plain + 1) : xstrdup(plain);
@@ -184,16 +196,18 @@ static char *picture_of_words(const char *const words[], int count, const char *
 // programs attach the picture, but here the name is only text.
 static void hint_picture(struct shell *shell, const char *text)
 {
-    enum { WORDS = 8 }; // of a name with spaces
+    enum { WORDS = 8, NAMES = 100 }; // words of a name with spaces; names looked up in a text
     const struct engine_talk c = engine_talk(shell->engine);
     const char *words[WORDS];
-    int count = 0;
-    for (const char *p = skip_blanks(text); engine_has_vision(shell->engine) && *p;
+    int count = 0, names = 0;
+    for (const char *p = skip_blanks(text); engine_has_vision(shell->engine) && *p && names < NAMES;
          p = skip_blanks(p)) {
         const size_t length = piece_length(p);
         if (count == WORDS) memmove(words, words + 1, (size_t)--count * sizeof *words);
         words[count++] = p;
-        char *path = memchr(p, '.', length) ? picture_of_words(words, count, p + length) : NULL;
+        char *path = NULL;
+        if (ends_like_picture(p, length) && ++names)
+            path = picture_of_words(words, count, p + length);
         bool hint = path;
         for (size_t i = 0; i < c.picture_count && hint; i++)
             hint = !c.pictures[i].path || strcmp(c.pictures[i].path, path) != 0;
