@@ -223,6 +223,7 @@ const struct command command_ask = {
     .min = 1,
     .rest = true,
     .split = true,
+    .question = true,
     .needs = NEEDS_MODEL,
     .run = ask_run_command,
 };

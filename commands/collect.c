@@ -558,5 +558,6 @@ const struct command command_collect = {
     .writes = true,
     .min = 1,
     .complete = COMPLETE_PATH,
+    .question = true,
     .run = collect_run,
 };

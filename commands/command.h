@@ -109,9 +109,10 @@ struct command {
     const char *usage;   // "/image FILE|- ...": arguments as shown in help
     const char *help;    // one sentence; the first line of help
     const char *details; // further lines for `/help NAME`, or NULL
-    int min, max; // number of arguments; max -1 = any; with options or actions only min counts
-    bool rest;    // one argument: the rest of the line as typed, or the content of quotes or """
-    bool split;   // with `rest`: a line that begins with "--word" is split as usual
+    int min, max;  // number of arguments; max -1 = any; with options or actions only min counts
+    bool rest;     // one argument: the rest of the line as typed, or the content of quotes or """
+    bool split;    // with `rest`: a line that begins with "--word" is split as usual
+    bool question; // the arguments may end in a question, in which single quotes are literal
     const struct option_row *options; // for help and completion; run() reads them
     bool page;                        // its output is long: shown in a pager
     bool writes;    // replaces files by name: takes --force (core/base/file_out.h)

@@ -399,5 +399,6 @@ const struct command command_compare = {
     .min = 1,
     .needs = NEEDS_MODEL,
     .complete = COMPLETE_SETTING,
+    .question = true,
     .run = compare_run_command,
 };

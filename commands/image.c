@@ -135,28 +135,18 @@ static char **typed_gaps(const char *typed, int count)
     return gaps;
 }
 
-static char *existing_or_unquoted(const char *name)
-{
-    char *text = xstrdup(name);
-    if (access(name, F_OK) != 0) text_unquote(text);
-    return text;
-}
-
 // Returns the longest run of words that, with the spaces between them, names a file, or the first
-// word if none does. Removes single quotes around it, unless they belong to a file's name. *count:
-// the number of words used.
+// word if none does. *count: the number of words used.
 static char *file_of_words(char **words, char **gaps, int most, int *count)
 {
     for (*count = most; *count > 1; --*count) {
         struct buf name = { 0 };
         for (int i = 0; i < *count; i++)
             buf_printf(&name, "%s%s", words[i], i + 1 < *count ? gaps[i] : "");
-        char *text = existing_or_unquoted(name.data);
+        if (access(name.data, F_OK) == 0) return buf_take(&name);
         buf_release(&name);
-        if (access(text, F_OK) == 0) return text;
-        free(text);
     }
-    return existing_or_unquoted(words[0]);
+    return xstrdup(words[0]);
 }
 
 // --- the clipboard -------------------------------------------------------------------------------
@@ -311,7 +301,7 @@ const struct command command_image = {
     .details =
         "Shows how many tokens each picture takes and how many are left. \"-\" reads a picture "
         "from standard input. Wildcards (*, ?, []) attach all matching files (/image "
-        "scenes/*.png); put a pattern with spaces in double quotes. Names of existing files need "
+        "scenes/*.png); put a pattern with spaces in quotes. Names of existing files need "
         "no quotes. Without arguments, lists all pictures.",
     .options = options,
     .complete = COMPLETE_PATH,

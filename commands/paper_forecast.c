@@ -229,7 +229,7 @@ static int cost_line(struct costs *c, const char *line, struct err *err)
 {
     struct shell *shell = c->plan->shell;
     struct words w = { 0 };
-    int status = words_parse(&w, line, shell, err);
+    int status = words_parse(&w, line, false, shell, err);
     if (status < 0 || !w.count) {
         words_release(&w);
         return status;

@@ -238,24 +238,26 @@ int rest_parse(struct words *w, const char *text, const struct shell *shell, str
     return words_take(w, &word, add_quoted(&word, &p, shell, err));
 }
 
-// Returns the closing quote of a text in single quotes at `p`, the first one before white space or
-// at the end, so that apostrophes may lie inside; NULL: it is not closed.
-static const char *single_close(const char *p)
+const char *single_close(const char *p)
 {
     const char *close = strchr(p + 1, '\'');
     while (close && close[1] && !is_blank(close[1])) close = strchr(close + 1, '\'');
     return close;
 }
 
-// Returns whether an option's value begins after `word`: "--out=", or nothing yet after the word
-// "--out". Only there do single quotes enclose: a question may have any word in them.
-static bool begins_value(const struct words *w, const struct buf *word)
+// Returns whether quotes at `p` enclose, in an argument that begins at `start`: at its start, and
+// after "NAME=". In a line that may end in a question, single quotes and those after "=" enclose
+// only the first argument and values of options ("--out 'FILE'", "--out='FILE'"): a question may
+// contain any of them.
+static bool encloses(const struct words *w, const char *start, const char *p, bool question)
 {
-    const char *before = word->length ? word->data : w->count ? w->list[w->count - 1] : "";
-    if (strncmp(before, "--", 2) != 0 || !before[2]) return false;
-    if (!word->length) return !strchr(before, '=');
-    const char *last = before + word->length - 1;
-    return *last == '=' && strchr(before, '=') == last;
+    if (p > start) {
+        const bool named = p - start > 1 && memchr(start, '=', (size_t)(p - start)) == p - 1;
+        return named && (!question || !w->count || !strncmp(start, "--", 2));
+    }
+    if (*p == '"' || !question || !w->count) return true;
+    const char *before = w->list[w->count - 1];
+    return !strncmp(before, "--", 2) && before[2] && !strchr(before, '=');
 }
 
 // Appends the text up to the closing quote, and moves *p from the opening quote past the closing
@@ -270,18 +272,24 @@ static int add_single(struct buf *to, const char **p, const char *close, const s
     return 0;
 }
 
-// Appends an argument without double quotes, which ends at white space (but not at "\ "), and moves
+// Appends an argument, which ends at white space (but not at "\ ") or at a closing quote, and moves
 // *p past it. w: the words before it.
-static int add_plain(struct buf *to, const char **p, const struct words *w,
-                     const struct shell *shell, struct err *err)
+static int add_word(struct buf *to, const char **p, const struct words *w, bool question,
+                    const struct shell *shell, struct err *err)
 {
-    const char *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;
+    const char *start = *p, *home = !strncmp(*p, "~/", 2) ? getenv("HOME") : NULL;
     if (home) {
         buf_puts(to, home);
         ++*p;
     }
     while (**p && !is_blank(**p)) {
-        const char *close = **p == '\'' && begins_value(w, to) ? single_close(*p) : NULL;
+        const bool quote = strchr("\"'", **p) && encloses(w, start, *p, question);
+        const char *close = quote && **p == '\'' ? single_close(*p) : NULL;
+        if (quote && **p == '"') {
+            if (add_quoted(to, p, shell, err) < 0) return -1;
+            if (!**p || is_blank(**p)) return 0;
+            return err_set(err, "a space is missing after the closing quote (before '%.20s')", *p);
+        }
         if (close && add_single(to, p, close, shell, err) < 0) return -1;
         if (close) continue;
         if ((*p)[0] == '\\' && (*p)[1] == ' ') ++*p;
@@ -290,18 +298,15 @@ static int add_plain(struct buf *to, const char **p, const struct words *w,
     return 0;
 }
 
-int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err)
+int words_parse(struct words *w, const char *text, bool question, const struct shell *shell,
+                struct err *err)
 {
     const char *p = skip_blanks(text);
     if (!strncmp(p, "\"\"\"", 3)) return triple_parse(w, p + 3, shell, err);
     for (; *p; p = skip_blanks(p)) {
         struct buf word = { 0 };
-        const bool quoted = *p == '"';
-        const int status =
-            quoted ? add_quoted(&word, &p, shell, err) : add_plain(&word, &p, w, shell, err);
+        const int status = add_word(&word, &p, w, question, shell, err);
         if (words_take(w, &word, status) < 0) return -1;
-        if (quoted && *p && !is_blank(*p))
-            return err_set(err, "a space is missing after the closing quote (before '%.20s')", p);
     }
     return 0;
 }

@@ -1,14 +1,17 @@
 // commands/parse.h -- splits a line into arguments: spaces, quotes, ${NAME}, """.
 //
 //   struct words w = { 0 };
-//   if (words_parse(&w, "cat.png \"my dog.png\"", shell, &err) < 0) ...   // w.list[0..w.count-1]
+//   if (words_parse(&w, "cat.png 'my dog.png'", false, shell, &err) < 0) ...
+//   use(w.list, w.count);
 //   words_release(&w);
 //
-// White space separates arguments. Inside double quotes, JSON escapes apply; outside, "\ " is a
-// space and a leading "~/" is the home folder. Single quotes enclose the value of an option (--csv
-// 'my file.csv'). Between """ and the next """ at the end of a line, none of this applies. ${NAME}
-// is replaced everywhere, and its value is never parsed again for quotes or spaces; ${NAME:-VALUE}
-// defaults to VALUE; $${ is a literal "${". Everything else is literal.
+// White space separates arguments. Quotes enclose an argument or, after "NAME=", its value: double
+// ones with JSON escapes, single ones literally, up to the first ' before white space, so that it
+// may contain apostrophes. Elsewhere, and without a closing ', they are literal. Outside quotes,
+// "\ " is a space and a leading "~/" is the home folder. Between """ and the next """ at the end of
+// a line, none of this applies. ${NAME} is replaced everywhere, and its value is never parsed again
+// for quotes or spaces; ${NAME:-VALUE} defaults to VALUE; $${ is a literal "${". Everything else is
+// literal.
 #ifndef COMMANDS_PARSE_H
 #define COMMANDS_PARSE_H
 
@@ -27,8 +30,14 @@ struct words {
     size_t capacity;
 };
 
-// Appends the arguments in `text`, the part of a line after the command's name.
-int words_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);
+// Appends the arguments in `text`, the part of a line after the command's name. `question`: the
+// arguments may end in a question (struct command): single quotes then enclose only the first
+// argument and values of options.
+int words_parse(struct words *w, const char *text, bool question, const struct shell *shell,
+                struct err *err);
+// Returns the closing quote of a text in single quotes at `p`, the first one before white space or
+// at the end; NULL: it is not closed.
+const char *single_close(const char *p);
 // Appends `text`, without leading white space, as one argument, unless it is empty. If the text is
 // one quoted string, or text between """, appends only the content.
 int rest_parse(struct words *w, const char *text, const struct shell *shell, struct err *err);

@@ -671,6 +671,7 @@ struct command probe_command(const struct probe *probe)
                              .words = probe->complete ? probe->complete
                                       : probe->words  ? position_words
                                                       : NULL,
+                             .question = probe->words, // as in "/patch question TEXT"
                              .run = run,
                              .probe = probe };
 }

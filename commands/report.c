@@ -151,8 +151,8 @@ static int read_table(struct report_table *w, const char *line, size_t length,
     char *text = xstrndup(line, length), *end = strstr(text, "-->");
     *w = (struct report_table){ .across = -1, .value = -1 };
     if (end) *end = 0;
-    int status =
-        end ? words_parse(&w->words, text, shell, err) : err_set(err, "the line has no '-->'");
+    int status = end ? words_parse(&w->words, text, false, shell, err)
+                     : err_set(err, "the line has no '-->'");
     free(text);
     const char *file = w->words.count ? w->words.list[0] : NULL;
     if (status == 0 && !file) status = err_set(err, "the line names no file");
@@ -312,7 +312,8 @@ static int add_plot(struct buf *b, const char *line, size_t length, const struct
     const size_t skip = sizeof of_plot - 1;
     char *text = xstrndup(line + skip, length - skip), *end = strstr(text, "-->");
     if (end) *end = 0;
-    int status = end ? words_parse(&w, text, shell, err) : err_set(err, "the line has no '-->'");
+    int status =
+        end ? words_parse(&w, text, false, shell, err) : err_set(err, "the line has no '-->'");
     const bool whole = w.list && w.count >= 2;
     if (status == 0 && !whole)
         status = err_set(err, "write <!-- plot FIGURE ARGUMENTS -->, as for /plot");
@@ -493,7 +494,7 @@ const struct command command_report = {
         "    <!-- plot loss.svg runs/seeds loss@* --mean -->\n"
         "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
         "beside the output, then beside FILE.md; copies PNG pictures that exist only beside "
-        "FILE.md to the output's folder. Put names with spaces in double quotes.",
+        "FILE.md to the output's folder. Put names with spaces in quotes.",
     .writes = true,
     .min = 1,
     .max = 2,

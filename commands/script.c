@@ -110,14 +110,15 @@ static int run_command(struct shell *shell, const char *line, struct err *err)
 
     if (action) {
         if (noun) rest = skip_blanks(name_end(rest));
-        status =
-            text_parse(&args, name, shell, err) < 0 ? -1 : words_parse(&args, rest, shell, err);
+        status = text_parse(&args, name, shell, err) < 0
+                     ? -1
+                     : words_parse(&args, rest, command->question, shell, err);
     } else if (!command)
         status = unknown_command(name, &several, err);
     else if (command->rest && !(command->split && !strncmp(rest, "--", 2)))
         status = rest_parse(&args, rest, shell, err);
     else
-        status = words_parse(&args, rest, shell, err);
+        status = words_parse(&args, rest, command->question, shell, err);
     // Names the byte of the line; command_execute names that of a word with a variable's value.
     for (int i = 0; i < args.count && status == 0; i++) {
         const char *word = args.list[i];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/parse.h"
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
 #include "sessions/jobs.h"
@@ -175,26 +176,31 @@ static bool takes_path(const struct command *command, const char *option)
 // Returns the word at *p as typed and advances past it; NULL at the end.
 static char *next_word(const char **p, const char *end)
 {
-    while (*p < end && strchr(" \t\n", **p)) ++*p;
+    *p = skip_blanks(*p);
     const char *begin = *p;
-    bool quoted = *p < end && **p == '"';
-    if (quoted) ++*p;
-    while (*p < end && (quoted ? **p != '"' : !strchr(" \t\n", **p))) ++*p;
-    if (quoted && *p < end) ++*p;
-    return *p > begin ? xstrndup(begin, (size_t)(*p - begin)) : NULL;
+    if (begin >= end) return NULL;
+    const char *close = *begin == '"'    ? strchr(begin + 1, '"')
+                        : *begin == '\'' ? single_close(begin)
+                                         : NULL;
+    *p = close ? close + 1 : name_end(begin);
+    if (*p > end) *p = end;
+    return xstrndup(begin, (size_t)(*p - begin));
 }
 
 void complete_find(const struct shell *shell, const char *line, size_t start,
                    struct candidates *candidates)
 {
     *candidates = (struct candidates){ 0 };
-    const char *end = line + start;
+    const char *end = line + start, *word_start = end;
     while (*line == ' ' || *line == '\t') line++;
     if (line >= end) {
         add_commands(candidates, "/");
         return;
     }
     if (*line != '/') return; // text for the model
+    // The word may follow an opening quote, or an option: --csv "FILE, --csv='FILE.
+    if (strchr("\"'", end[-1])) end--;
+    if (end[-1] == '=') end--;
     char *name = next_word(&line, end), *first = NULL, *last = NULL;
     const struct command *command = name ? command_find(name + 1) : NULL;
     int index = 0;
@@ -203,7 +209,7 @@ void complete_find(const struct shell *shell, const char *line, size_t start,
         last = word;
         if (!first) first = xstrdup(word);
     }
-    if (command && *end == '-')
+    if (command && *word_start == '-')
         add_options(candidates, command, first);
     else if (command && last && takes_path(command, last))
         candidates->paths = PATHS_ALL;

@@ -12,6 +12,7 @@
 #include <readline/readline.h>
 #include <readline/tilde.h>
 
+#include "commands/parse.h"
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/files/checkpoint.h"
@@ -107,11 +108,27 @@ static char *unquote_file(char *typed, int quote)
 {
     char *name = xstrdup(typed), *to = name;
     for (const char *p = typed; *p; p++) {
-        if (*p == '\\' && p[1] && (quote || p[1] == ' ')) p++;
+        if (*p == '\\' && p[1] && (quote == '"' || (!quote && p[1] == ' '))) p++;
         *to++ = *p;
     }
     *to = '\0';
     return name;
+}
+
+// Runs before readline looks for the word to complete. ' is a quote only if one is open at the
+// cursor: elsewhere it may be an apostrophe. Returns NULL: the usual characters separate words.
+static char *choose_quotes(void)
+{
+    const char *line = rl_line_buffer, *end = line + rl_point;
+    bool open = false;
+    for (const char *p = line + 1; *line == '/' && p < end && !open; p++) {
+        if (*p != '\'' || !strchr(" \t=", p[-1])) continue;
+        const char *close = single_close(p);
+        open = !close || close >= end;
+        if (!open) p = close;
+    }
+    rl_completer_quote_characters = open ? "\"'" : "\"";
+    return NULL;
 }
 
 // Runs on Alt-Enter, which would by default switch readline to vi's keys.
@@ -164,7 +181,7 @@ void line_edit_setup(const struct shell *shell)
     rl_variable_bind("isearch-terminators", "\\e\\C-j\\C-x");
     rl_attempted_completion_function = complete;
     rl_completer_word_break_characters = " \t\n";
-    rl_completer_quote_characters = "\"";
+    rl_completion_word_break_hook = choose_quotes;
     rl_filename_quote_characters = " \t\"\\";
     rl_filename_quoting_function = quote_file;
     rl_filename_dequoting_function = unquote_file;

@@ -50,7 +50,7 @@ char *picker_quote(const char *path)
     struct buf b = { 0 };
     const char *p = path;
     while ((unsigned char)*p >= 0x20 && !strchr(" \"\\$~", *p)) p++;
-    if (!*p) return xstrdup(path);
+    if (!*p && *path != '\'') return xstrdup(path);
     buf_putc(&b, '"');
     for (p = path; *p; p++) {
         if (*p == '"' || *p == '\\') buf_putc(&b, '\\');

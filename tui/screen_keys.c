@@ -51,7 +51,7 @@ static bool read_change(const struct screen *s, const char *line, char key[KEY_M
     const char *set = arguments_of(line, "set"), *toggle = arguments_of(line, "toggle");
     const char *text = set ? set : toggle;
     bool read = false;
-    if (!text || words_parse(&words, text, &s->lookup, NULL) < 0) {
+    if (!text || words_parse(&words, text, false, &s->lookup, NULL) < 0) {
         words_release(&words);
         return false;
     }

@@ -154,14 +154,6 @@ char *text_folder(const char *path)
     return length ? xstrndup(path, length) : xstrdup("./");
 }
 
-void text_unquote(char *text)
-{
-    const size_t n = strlen(text);
-    if (n < 2 || text[0] != '\'' || strchr(text + 1, '\'') != text + n - 1) return;
-    memmove(text, text + 1, n - 2);
-    text[n - 2] = '\0';
-}
-
 bool text_shard(const char *path, const char *end, struct text_shard *shard)
 {
     static const char form[] = "-00002-of-00003"; // each digit matches any digit

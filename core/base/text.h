@@ -52,8 +52,6 @@ void text_put_markdown(struct buf *to, const char *text);
 const char *text_file_name(const char *path);
 // Returns the folder in a path, with its '/'; "./" if the path has none. The caller frees it.
 char *text_folder(const char *path);
-// Removes single quotes, which people type for a shell, around a text without others.
-void text_unquote(char *text);
 
 // The name of one of several files: "NAME-00002-of-00003.parquet".
 struct text_shard {

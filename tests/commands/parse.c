@@ -43,50 +43,71 @@ static void check_error(parser *parse, const char *text, const char *words)
     words_release(&w);
 }
 
-static void test_words(void **state)
+// Parses the arguments of most commands, and of those that may end in a question.
+static int parse_words(struct words *w, const char *text, const struct shell *s, struct err *err)
 {
-    check(words_parse, "", "");
-    check(words_parse, "  \t ", "");
-    check(words_parse, "a  b\tc\nd ", "[a][b][c][d]");
-    check(words_parse, "C:\\dir\\x it\"s a#b", "[C:\\dir\\x][it\"s][a#b]");
-    check(words_parse, "my\\ cat.png x", "[my cat.png][x]");
-    setenv("HOME", "/home/me", 1);
-    check(words_parse, "~/a.png ~b a~/c \"~/q\"", "[/home/me/a.png][~b][a~/c][~/q]");
+    return words_parse(w, text, false, s, err);
 }
 
-// Single quotes enclose the values of options, and are literal elsewhere.
+static int parse_question(struct words *w, const char *text, const struct shell *s, struct err *err)
+{
+    return words_parse(w, text, true, s, err);
+}
+
+static void test_words(void **state)
+{
+    check(parse_words, "", "");
+    check(parse_words, "  \t ", "");
+    check(parse_words, "a  b\tc\nd ", "[a][b][c][d]");
+    check(parse_words, "C:\\dir\\x it\"s a#b", "[C:\\dir\\x][it\"s][a#b]");
+    check(parse_words, "my\\ cat.png x", "[my cat.png][x]");
+    setenv("HOME", "/home/me", 1);
+    check(parse_words, "~/a.png ~b a~/c \"~/q\"", "[/home/me/a.png][~b][a~/c][~/q]");
+}
+
+// Single quotes enclose arguments and values; in what may be a question, only those of options.
 static void test_single_quotes(void **state)
 {
-    check(words_parse, "--csv 'my file.csv' x", "[--csv][my file.csv][x]");
-    check(words_parse, "--csv='my file.csv' --out '' x", "[--csv=my file.csv][--out][][x]");
-    check(words_parse, "--out 'it's a\\b.png'", "[--out][it's a\\b.png]");
-    check(words_parse, "--out it's.png --limit '2'", "[--out][it's.png][--limit][2]");
-    check(words_parse, "--out 'open x", "[--out]['open][x]");
-    check(words_parse, "--system \"'yes' or 'no'\"", "[--system]['yes' or 'no']");
-    check(words_parse, "what is 'this' a='b' --c=d 'e' -- 'f'",
-          "[what][is]['this'][a='b'][--c=d]['e'][--]['f']");
-    check(words_parse, "--out '${PIC} b'", "[--out][my \"cat\".png b]");
-    check(words_parse, "--out '${NO:-a' b} c' d", "[--out][a' b][c'][d]");
+    parser *const both[] = { parse_words, parse_question };
+    for (int i = 0; i < 2; i++) {
+        check(both[i], "--csv 'my file.csv' x", "[--csv][my file.csv][x]");
+        check(both[i], "--csv='my file.csv' --out '' x", "[--csv=my file.csv][--out][][x]");
+        check(both[i], "--out 'it's a\\b.png'", "[--out][it's a\\b.png]");
+        check(both[i], "--out it's.png --limit '2'", "[--out][it's.png][--limit][2]");
+        check(both[i], "--out 'open x", "[--out]['open][x]");
+        check(both[i], "--system \"'yes' or 'no'\"", "[--system]['yes' or 'no']");
+        check(both[i], "--out '${PIC} b'", "[--out][my \"cat\".png b]");
+        check(both[i], "--out '${NO:-a' b} c' d", "[--out][a' b][c'][d]");
+        check(both[i], "'my file' it's", "[my file][it's]");
+        check(both[i], "model='my model' | off", "[model=my model][|][off]");
+        check(both[i], "a='b\\n' --c=\"d\\n\" e", "[a=b\\n][--c=d\n][e]");
+    }
+    check(parse_words, "a 'my file' b='c d'", "[a][my file][b=c d]");
+    check(parse_words, "e=\"f g\" h=i='j k'", "[e=f g][h=i='j][k']");
+    check(parse_words, "='a b' c'd e' 'f'g h'", "[='a][b'][c'd][e'][f'g h]");
+    check_error(parse_words, "a=\"b\"c", "space is missing after");
+    check(parse_question, "what is 'this' a='b' c=\"d\" --e=f 'g' -- 'h'",
+          "[what][is]['this'][a='b'][c=\"d\"][--e=f]['g'][--]['h']");
 }
 
 static void test_quotes(void **state)
 {
-    check(words_parse, "\"a b\" \"\" c", "[a b][][c]");
-    check(words_parse, "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "[\"\\/\b\f\n\r\t]");
-    check(words_parse, "\"\\u00e4\\u20AC\\u0041\"",
+    check(parse_words, "\"a b\" \"\" c", "[a b][][c]");
+    check(parse_words, "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "[\"\\/\b\f\n\r\t]");
+    check(parse_words, "\"\\u00e4\\u20AC\\u0041\"",
           "[\xc3\xa4\xe2\x82\xac"
           "A]");
-    check(words_parse, "\"\\ud83d\\ude00\"", "[\xf0\x9f\x98\x80]");
-    check_error(words_parse, "\"abc", "closing quote");
-    check_error(words_parse, "\"abc\\", "closing quote");
-    check_error(words_parse, "\"a\\x\"", "unknown escape '\\x'");
-    check_error(words_parse, "\"a\"b", "space is missing after");
-    check_error(words_parse, "\"\\u12g4\"", "hexadecimal");
-    check_error(words_parse, "\"\\u12", "hexadecimal");
-    check_error(words_parse, "\"\\ud83d\"", "half of a surrogate pair");
-    check_error(words_parse, "\"\\ud83d\\u0041\"", "half of a surrogate pair");
-    check_error(words_parse, "\"\\ude00\"", "half of a surrogate pair");
-    check_error(words_parse, "\"\\u0000\"", "\\u0000");
+    check(parse_words, "\"\\ud83d\\ude00\"", "[\xf0\x9f\x98\x80]");
+    check_error(parse_words, "\"abc", "closing quote");
+    check_error(parse_words, "\"abc\\", "closing quote");
+    check_error(parse_words, "\"a\\x\"", "unknown escape '\\x'");
+    check_error(parse_words, "\"a\"b", "space is missing after");
+    check_error(parse_words, "\"\\u12g4\"", "hexadecimal");
+    check_error(parse_words, "\"\\u12", "hexadecimal");
+    check_error(parse_words, "\"\\ud83d\"", "half of a surrogate pair");
+    check_error(parse_words, "\"\\ud83d\\u0041\"", "half of a surrogate pair");
+    check_error(parse_words, "\"\\ude00\"", "half of a surrogate pair");
+    check_error(parse_words, "\"\\u0000\"", "\\u0000");
 }
 
 static void test_rest(void **state)
@@ -105,9 +126,9 @@ static void test_rest(void **state)
 
 static void test_variables(void **state)
 {
-    check(words_parse, "${PIC} x${PIC}y", "[my \"cat\".png][xmy \"cat\".pngy]");
-    check(words_parse, "\"a ${PIC}\" b", "[a my \"cat\".png][b]");
-    check(words_parse, "${NAME}", "[${PIC}]"); // a variable's value is not expanded again
+    check(parse_words, "${PIC} x${PIC}y", "[my \"cat\".png][xmy \"cat\".pngy]");
+    check(parse_words, "\"a ${PIC}\" b", "[a my \"cat\".png][b]");
+    check(parse_words, "${NAME}", "[${PIC}]"); // a variable's value is not expanded again
     check(rest_parse, "see ${PIC}!", "[see my \"cat\".png!]");
     check(text_parse, "  see ${PIC} ", "[  see my \"cat\".png ]");
     check(text_parse, "$5 $$ ${PIC",
@@ -116,12 +137,12 @@ static void test_variables(void **state)
     check(text_parse, "$${PIC} $$${PIC}", "[${PIC} $${PIC}]");
     check(rest_parse, "\"\\u0024{PIC}\"", "[${PIC}]");
     setenv("VLMSH_TEST_VARIABLE", "from outside", 1);
-    check(words_parse, "${VLMSH_TEST_VARIABLE}", "[from outside]");
+    check(parse_words, "${VLMSH_TEST_VARIABLE}", "[from outside]");
     unsetenv("VLMSH_TEST_VARIABLE");
-    check_error(words_parse, "${VLMSH_TEST_VARIABLE}", "unknown variable 'VLMSH_TEST_VARIABLE'");
-    check_error(words_parse, "${}", "name");
-    check_error(words_parse, "${1A}", "name");
-    check_error(words_parse, "\"${PIC\"", "name");
+    check_error(parse_words, "${VLMSH_TEST_VARIABLE}", "unknown variable 'VLMSH_TEST_VARIABLE'");
+    check_error(parse_words, "${}", "name");
+    check_error(parse_words, "${1A}", "name");
+    check_error(parse_words, "\"${PIC\"", "name");
 }
 
 static void test_triple(void **state)
@@ -129,7 +150,7 @@ static void test_triple(void **state)
     check(rest_parse, "\"\"\"\nfirst \"x\"\nsecond\\n\n\"\"\"", "[first \"x\"\nsecond\\n]");
     check(rest_parse, "\"\"\"one line\"\"\"  ", "[one line]");
     check(rest_parse, "\"\"\"\"\"\"", "[]");
-    check(words_parse, "\"\"\"a b\n\nc ${PIC}\"\"\"", "[a b\n\nc my \"cat\".png]");
+    check(parse_words, "\"\"\"a b\n\nc ${PIC}\"\"\"", "[a b\n\nc my \"cat\".png]");
     check(rest_parse, "\"\"\"say \"\"\" there\"\"\"", "[say \"\"\" there]");
     check_error(rest_parse, "\"\"\"open", "closing \"\"\"");
     assert_null(triple_start("what is \"\"\"?"));

@@ -20,7 +20,8 @@ static void read_line(const char *line)
     command_nearest(name);
     command_find(name);
     free(name);
-    words_parse(&w, end, &shell, &err);
+    words_parse(&w, end, false, &shell, &err);
+    words_parse(&w, end, true, &shell, &err);
     rest_parse(&w, end, &shell, &err);
     rest_parse(&w, line, &shell, &err);
     text_parse(&w, line, &shell, &err);

@@ -598,6 +598,8 @@ static void expect_quoted(const char *path, const char *wanted)
 static void test_quote(void **state)
 {
     expect_quoted("a.png", "a.png");
+    expect_quoted("it's.png", "it's.png");
+    expect_quoted("'a'", "\"'a'\"");
     expect_quoted("a b\".png", "\"a b\\\".png\"");
     expect_quoted("new\nline.png", "\"new\\u000aline.png\"");
 }

@@ -276,6 +276,9 @@ static void test_names(void **state)
     make_file(folder, "a back\\slash.png");
     make_file(folder, "back\\slash.png");
     make_file(folder, "till ~");
+    make_file(folder, "it.png");
+    char *models = xasprintf("%s/models", folder), *home = xstrdup(getenv("HOME"));
+    assert_int_equal(mkdir(models, 0700), 0);
     struct bench *b = begin();
     expect_completed(b, "/image \"%s/back\\\\sl", folder, "/image \"%s/back\\\\slash.png\" ");
     expect_completed(b, "/image %s/back\\sl", folder, "/image \"%s/back\\\\slash.png\" ");
@@ -283,9 +286,16 @@ static void test_names(void **state)
     expect_completed(b, "/image %s/tw", folder, "/image \"%s/two words.png\" ");
     expect_completed(b, "/image %s/quo", folder, "/image \"%s/quo\\\"te.png\" ");
     expect_completed(b, "/image \"%s/quo\\\"t", folder, "/image \"%s/quo\\\"te.png\" ");
+    // Quotes of both kinds begin a name, and readline replaces ' by ".
+    expect_completed(b, "/image '%s/tw", folder, "/image \"%s/two words.png\" ");
+    expect_completed(b, "/image '%s/two w", folder, "/image \"%s/two words.png\" ");
+    expect_completed(b, "/image 'a b' '%s/two w", folder, "/image 'a b' \"%s/two words.png\" ");
+    expect_completed(b, "/image '%s/it", folder, "/image '%s/it.png' ");
+    expect_completed(b, "/image it's %s/it", folder, "/image it's %s/it.png ");
+    expect_completed(b, "/load '%s/mo", folder, "/load '%s/models/");
+    expect_completed(b, "/load \"%s/mo", folder, "/load \"%s/models/");
+    expect_completed(b, "/eval --csv='%s/two w", folder, "/eval --csv=\"%s/two words.png\" ");
     expect_completed(b, "/image %s/a", folder, "/image \"%s/a back\\\\slash.png\" ");
-    char *models = xasprintf("%s/models", folder), *home = xstrdup(getenv("HOME"));
-    assert_int_equal(mkdir(models, 0700), 0);
     setenv("HOME", folder, 1);
     expect_completed(b, "/load ~/mo", "", "/load ~/models/");
     // Within quotes, "~" would be a folder of that name, so completion expands it.
