@@ -55,10 +55,11 @@ static size_t item_count(const struct list_view *l)
     return *filter_of(l) ? l->count : l->shown_count;
 }
 
-// The last row of a picker says that more files may follow.
+// The last row of a picker and of the start list says that more files may follow.
 static bool tells_of_more(const struct list_view *l)
 {
-    return l->kind == LIST_PICKER && l->awaits_files && l->shown_count;
+    const bool tells = l->kind == LIST_PICKER || l->kind == LIST_START;
+    return tells && l->awaits_files && l->shown_count;
 }
 
 static int score_pattern(const struct item *item, const char *pattern)
@@ -148,7 +149,9 @@ void list_files(const struct list_request *r, bool (*wanted)(void *self),
 {
     struct list_view *part = xcalloc(1, sizeof *part);
     part->request = r->number;
-    if (r->what) { // the folder's own entries at once
+    if (r->what && !strcmp(r->what, start_request)) {
+        start_models(part, wanted, self);
+    } else if (r->what) { // the folder's own entries at once
         picker_entries(part, r, wanted, self);
         part->awaits_files = true;
         found(self, part);
@@ -417,8 +420,10 @@ void list_take_files(struct view *v, struct list_view *part, const struct shell 
     const bool moved = l->selected > 0;
     l->items = xreallocarray(l->items, l->count + part->count + 1, sizeof *l->items);
     if (part->count) memcpy(l->items + l->count, part->items, part->count * sizeof *part->items);
+    const size_t from = l->count;
     l->count += part->count;
     part->count = 0; // l owns the items now
+    if (l->kind == LIST_START) start_number(l, from);
     l->awaits_files = part->awaits_files;
     l->files_cut = part->files_cut;
     list_ready(v);

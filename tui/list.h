@@ -20,10 +20,11 @@ void palette_describe(const struct view *v, struct canvas *c, struct area area);
 // what: model, image, data, adapter, session, script, or start (list_open_start); otherwise lists
 // the first six of these words.
 void list_open_picker(struct view *v, const char *what, const struct shell *shell);
-// The files of the palette and of the pickers, which a slow folder may delay, are listed in another
-// thread (v->list_files): list_files lists them until wanted(self) is false, and calls found(self)
-// with each part, which list_files_free frees. list_take_files adds a part to the list that
-// requested it, if that is still open; a key that chooses may have been waiting for it.
+// The files of the palette and of the pickers, and the models of the start list, which a slow
+// folder may delay, are listed in another thread (v->list_files): list_files lists them until
+// wanted(self) is false, and calls found(self) with each part, which list_files_free frees.
+// list_take_files adds a part to the list that requested it, if that is still open; a key that
+// chooses may have been waiting for it.
 void list_files(const struct list_request *r, bool (*wanted)(void *self),
                 void (*found)(void *self, struct list_view *part), void *self);
 void list_files_free(void *part);

@@ -8,7 +8,6 @@
 #include "commands/help_text.h"
 #include "commands/parse.h"
 #include "commands/reference.h"
-#include "core/base/clock.h"
 #include "core/base/folder.h"
 #include "core/base/names.h"
 #include "core/base/text.h"
@@ -165,39 +164,50 @@ void list_open_palette(struct view *v, const struct shell *shell)
 
 // --- the start -----------------------------------------------------------------------------------
 
+const char start_request[] = "start";
+
 // Leaves at most `most` of the items after the first `from`.
 static void keep_items(struct list_view *l, size_t from, size_t most)
 {
     while (l->count > from + most) item_release(&l->items[--l->count]);
 }
 
-void list_open_start(struct view *v, const struct shell *shell)
+void start_models(struct list_view *l, bool (*wanted)(void *self), void *self)
 {
-    enum { SESSIONS = 4, MODELS = 4 };
-    static const double longest = 0.5; // a slow folder must not delay the start
-    struct list_view *l = &v->list;
+    enum { MODELS = 4 };
     const char *what;
-    list_begin(v, LIST_START, "vlmsh: how to begin");
-    add_object(l, "tour", "what you can do, step by step", xstrdup("/tour"), NULL);
-    size_t from = l->count;
-    add_sessions(v, shell);
-    keep_items(l, from, SESSIONS);
-    from = l->count;
-    const double until = clock_seconds() + longest;
     add_models(l);
     char **names = folder_list(".");
-    for (int i = 0; names[i] && l->count < from + MODELS && clock_seconds() < until; i++) {
+    for (int i = 0; names[i] && l->count < MODELS && wanted(self); i++) {
         const char *command = *names[i] == '.' ? NULL : picker_command(names[i], &what);
         if (command && !strcmp(what, "model")) add_path(l, names[i]);
     }
     folder_list_free(names);
-    keep_items(l, from, MODELS);
+    keep_items(l, 0, MODELS);
     add_object(l, "another model", "F8: choose a folder or file", xstrdup("/open model"), NULL);
-    for (size_t i = 0; i < l->count && i < 9; i++) {
+}
+
+void start_number(struct list_view *l, size_t from)
+{
+    for (size_t i = from; i < l->count && i < 9; i++) {
         char *label = xasprintf("%zu  %s", i + 1, l->items[i].label);
         free(l->items[i].label);
         l->items[i].label = label;
     }
+}
+
+void list_open_start(struct view *v, const struct shell *shell)
+{
+    enum { SESSIONS = 4 };
+    struct list_view *l = &v->list;
+    list_begin(v, LIST_START, "vlmsh: how to begin");
+    l->what = xstrdup(start_request);
+    add_object(l, "tour", "what you can do, step by step", xstrdup("/tour"), NULL);
+    const size_t from = l->count;
+    add_sessions(v, shell);
+    keep_items(l, from, SESSIONS);
+    start_number(l, 0);
+    list_await_files(v);
     list_ready(v);
 }
 

@@ -27,6 +27,13 @@ void picker_entries(struct list_view *l, const struct list_request *r, bool (*wa
 void picker_deeper(struct list_view *l, const struct list_request *r, bool (*wanted)(void *self),
                    void *self);
 
+// The models of the start list, of the hub cache and this folder, and the item for another model:
+// the request `what` for them, and what lists them.
+extern const char start_request[];
+void start_models(struct list_view *l, bool (*wanted)(void *self), void *self);
+// Numbers the items of the start list from index `from` on.
+void start_number(struct list_view *l, size_t from);
+
 // Defined in list.c.
 void list_begin(struct view *v, enum list_kind kind, const char *title);
 struct item *list_add(struct list_view *l, const char *label, const char *note, const char *value);

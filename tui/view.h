@@ -253,7 +253,7 @@ enum list_kind { LIST_NONE, LIST_PALETTE, LIST_PICKER, LIST_HELP, LIST_START };
 
 struct list_view {
     enum list_kind kind;
-    char *title, *what; // what: name of a picker's kind ("image")
+    char *title, *what; // what: name of a picker's kind ("image"); start_request
     char *folder;
     struct item *items;
     size_t count;
@@ -271,7 +271,7 @@ struct list_view {
 // A request for the files of a list (list_files), which another thread lists: a folder may block.
 struct list_request {
     unsigned number;
-    char *what, *folder; // of the picker; NULL: the palette's files
+    char *what, *folder; // of the list; what NULL: the palette's files
 };
 
 // --- a page to read ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/core/scratch.h"
 #include "tui/folder_walk.h"
@@ -476,6 +477,38 @@ static void test_picker(void **state)
     view_free(v);
 }
 
+// The start list opens before the models, which another thread finds in the hub cache and in this
+// folder; their numbers follow.
+static void test_start(void **state)
+{
+    char *folder = scratch_new(), here[4096], what[] = "start";
+    assert_non_null(getcwd(here, sizeof here));
+    setenv("HF_HUB_CACHE", folder, 1);
+    assert_int_equal(chdir(folder), 0);
+    scratch_text(folder, "a.gguf", "");
+    struct view *v = view_new();
+    list_open_start(v, NULL);
+    assert_true(v->list_files);
+    assert_int_equal(v->list.count, 1);
+    char *text = drawn_list(v);
+    assert_non_null(strstr(text, "1  tour"));
+    assert_non_null(strstr(text, "the files are being listed"));
+    free(text);
+    assert_false(list_start_number(v, 2, NULL));
+    list_files(&(struct list_request){ v->list.request, what, NULL }, always, take, v);
+    text = drawn_list(v);
+    assert_non_null(strstr(text, "2  a.gguf"));
+    assert_non_null(strstr(text, "3  another model"));
+    assert_null(strstr(text, "being listed"));
+    free(text);
+    assert_true(list_start_number(v, 2, NULL));
+    assert_string_equal(v->run, "/load a.gguf");
+    view_free(v);
+    assert_int_equal(chdir(here), 0);
+    unsetenv("HF_HUB_CACHE");
+    scratch_remove(folder);
+}
+
 static void count_items(void *self, struct list_view *part)
 {
     *(size_t *)self += part->count;
@@ -616,7 +649,7 @@ int main(void)
         cmocka_unit_test(test_dropped),       cmocka_unit_test(test_dropped_quote),
         cmocka_unit_test(test_quote),         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_files),         cmocka_unit_test(test_picker),
-        cmocka_unit_test(test_listing),
+        cmocka_unit_test(test_listing),       cmocka_unit_test(test_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

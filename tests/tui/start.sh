@@ -22,7 +22,7 @@ line /load # without a name, asks for one
 wait_for 'open a model'
 keys Escape; sleep 0.2
 line '/open start'
-wait_for 'how to begin'
+wait_for '3  talker *model'
 keys 3
 wait_for 'talker cpu'
 wait_gone '─ picture ─'
@@ -46,7 +46,7 @@ wait_for 'shell> *$'
 
 # The list does not cover the welcome; without the full screen, the welcome names the models itself.
 start
-wait_for 'how to begin'
+wait_for '  another model '
 shown '^│  This is the demo model.* and *│' || fail 'the list covers the welcome'
 keys F10
 wait_for 'shell> *$'
