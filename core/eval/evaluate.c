@@ -458,16 +458,14 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
 {
     static const char *const greedy[] = { "sample.temperature", "sample.repeat_penalty",
                                           "sample.ignore_eos" };
-    const enum metric_way way = r->metric ? r->metric->way : METRIC_ANSWERS;
     struct evaluating *v = xcalloc(1, sizeof *v);
     v->r = r;
     v->e = e;
     if (!r->first) *e = (struct evaluation){ 0 };
     e->total = r->total;
-    // Losses need no answers, and answers from a file are not the model's.
-    if (!e->first && evaluate_has_first(r->settings) && way != METRIC_LOSS &&
-        (!r->answer_file || way == METRIC_RANKS))
+    if (!e->first && evaluate_has_first(r->settings))
         e->first = xstrdup(settings_text(r->settings, "eval.first"));
+    e->answers_given = r->answer_file != NULL;
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = settings_copy(r->settings);
     for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++)

@@ -151,7 +151,8 @@ struct evaluation {
     struct set_number numbers[SET_NUMBERS];
     int number_count;
     double low, high;
-    char *first;            // eval.first; NULL: none
+    char *first;            // eval.first; NULL: none (evaluation_first: if it was asked)
+    bool answers_given;     // answers come from a file: the model only ranks choices
     char *notices;          // of the data (core/data/notices.h); NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"
     int batch; // largest number of questions or choices per pass, if batching may change a score;
@@ -186,6 +187,9 @@ void evaluation_release(struct evaluation *e);
 const struct evaluation_total *evaluation_main(const struct evaluation *e);
 // Returns the total of a metric over all kinds; NULL: nothing scored with it.
 const struct evaluation_total *evaluation_of(const struct evaluation *e, const struct metric *m);
+// Returns eval.first if a score may depend on it, whichever process computed the score; NULL: none
+// does.
+const char *evaluation_first(const struct evaluation *e);
 // Adds the totals to job results: "metric", "rule", "score", "low", "high", "n", further numbers of
 // the metric; then the numbers of the set's total, "score METRIC" for each other metric, and "score
 // KIND" or, for another metric, "score METRIC KIND" for each kind. Then adds what may have changed

@@ -94,7 +94,6 @@ int evaluate_first(struct evaluating *v, const struct dialogue *d, struct err *e
     const size_t at = evaluate_first_at(v, d);
     bool cancelled = false;
     if (at == d->count) return 0;
-    if (!v->e->first) v->e->first = xstrdup(settings_text(v->settings, "eval.first"));
     char *context = context_of(d, at);
     if (o->context && shown_are(&o->shown, d) && !strcmp(o->context, context)) {
         free(context);

@@ -156,6 +156,17 @@ static void put_numbers(struct job_results *to, const struct evaluation_total *t
     }
 }
 
+const char *evaluation_first(const struct evaluation *e)
+{
+    // Losses need no answers, and answers from a file are not the model's.
+    const struct evaluation_total *totals = evaluation_main(e);
+    for (size_t i = 0; totals && i < e->total_count; i++) {
+        const enum metric_way way = totals[i].metric->way;
+        if (way == METRIC_RANKS || (way == METRIC_ANSWERS && !e->answers_given)) return e->first;
+    }
+    return NULL;
+}
+
 void evaluation_report(const struct evaluation *e, struct job_results *to)
 {
     static const char *const words[THOUGHTS] = {
@@ -196,7 +207,8 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
     if (e->total_count && e->arithmetic) job_results_add(to, "arithmetic", xstrdup(e->arithmetic));
     if (e->total_count && e->batch > 1)
         job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
-    if (e->total_count && e->first) job_results_add(to, "eval.first", xstrdup(e->first));
+    const char *first = evaluation_first(e);
+    if (first) job_results_add(to, "eval.first", xstrdup(first));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
     // Counts the answers by what happened to their thinking.
     for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)

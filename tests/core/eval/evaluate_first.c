@@ -112,8 +112,16 @@ static void evaluate_given(struct fixture *f, const char *data, const char *metr
                                               .self = t };
     if (evaluate_run(&request, &e, &f->err) < 0) fail_msg("%s", f->err.text);
     t->cancelled = e.cancelled;
-    t->first = e.first;
-    if (e.first) assert_string_equal(e.first, settings_text(f->settings, "eval.first"));
+    t->first = evaluation_first(&e);
+    if (t->first)
+        assert_string_equal(evaluation_first(&e), settings_text(f->settings, "eval.first"));
+    // A process that only reads scores, as after the last sample, names it too.
+    struct evaluate_request rest = request;
+    free(e.first);
+    e.first = NULL;
+    rest.first = e.samples;
+    if (!e.cancelled && evaluate_run(&rest, &e, &f->err) < 0) fail_msg("%s", f->err.text);
+    if (!e.cancelled) assert_int_equal(evaluation_first(&e) != NULL, t->first);
     evaluation_release(&e);
     dataset_close(&set);
     scratch_remove(folder);
