@@ -319,9 +319,9 @@ static int check_whole(const struct model *m, const struct selection *chosen, st
                    c->gguf_count ? "GGUF file" : "quantised folder");
 }
 
-static int check_shard(const struct settings *s, struct err *err)
+static int check_shard(const struct settings *s, int ranks, struct err *err)
 {
-    if (settings_integer(s, "job.ranks") < 2 || !settings_is(s, "train.shard", "gradients") ||
+    if (ranks < 2 || !settings_is(s, "train.shard", "gradients") ||
         !settings_flag(s, "train.exact_sum"))
         return 0;
     return err_set(err, "train.exact_sum adds up gradients that every rank keeps, and train.shard "
@@ -382,20 +382,20 @@ static int check_formers(const struct model *m, const struct selection *chosen,
 }
 
 static int check_choice(const struct model *m, const struct selection *chosen,
-                        const struct settings *s, struct err *err)
+                        const struct settings *s, int ranks, struct err *err)
 {
-    if (check_shard(s, err) < 0 || check_whole(m, chosen, err) < 0) return -1;
+    if (check_shard(s, ranks, err) < 0 || check_whole(m, chosen, err) < 0) return -1;
     return check_formers(m, chosen, s, err);
 }
 
-int params_check(const struct model *m, const struct settings *s, struct err *err)
+int params_check(const struct model *m, const struct settings *s, int ranks, struct err *err)
 {
     struct selection chosen;
     size_t count;
     struct param_extra *extras = roles_extras(m, s, &count);
     int status = params_choose(&chosen, m, s, extras, count, err);
     if (status == 0) {
-        status = check_choice(m, &chosen, s, err);
+        status = check_choice(m, &chosen, s, ranks, err);
         selection_release(&chosen);
     }
     roles_extras_free(extras, count);
@@ -411,7 +411,7 @@ int params_open(struct params *p, struct model *m, const struct settings *s, str
         memcpy(p->counted, chosen.parameters, sizeof p->counted);
         p->lora = chosen.lora;
         p->whole = chosen.whole;
-        status = check_choice(m, &chosen, s, err);
+        status = check_choice(m, &chosen, s, rank_count(p), err);
         if (status == 0)
             status = add_weights(p, &chosen, (uint64_t)settings_integer(s, "train.seed"), err);
         if (status == 0) status = add_state(p, s, err);

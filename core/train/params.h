@@ -106,8 +106,9 @@ void params_extra(struct params *p, const struct param_extra *extra);
 int params_open(struct params *p, struct model *m, const struct settings *s, struct err *err);
 // Checks that training with these settings is possible: that they select something in this model,
 // and that it can start from the adapter in use. Fast; uses no device memory. Assumes a method's
-// parameters in every layer, even if the method learns in chosen layers only.
-int params_check(const struct model *m, const struct settings *s, struct err *err);
+// parameters in every layer, even if the method learns in chosen layers only. `ranks`: the number
+// of processes that train together.
+int params_check(const struct model *m, const struct settings *s, int ranks, struct err *err);
 void params_release(struct params *p);
 // Returns whether a table whose weights are in host memory is trained.
 bool params_have_table(const struct params *p);

@@ -633,7 +633,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (sft_options_read(&o, argc, argv, err) < 0 || run_folder_check(o.out, o.resume, err) < 0)
         return -1;
     if (dataset_check(o.data, err) < 0 || sft_validation_check(settings, err) < 0) return -1;
-    return model ? params_check(model, settings, err) : 0;
+    return model ? params_check(model, settings, (int)settings_integer(settings, "job.ranks"), err)
+                 : 0;
 }
 
 // Returns a text like "loss 0.2500 after 40 steps; validation loss 0.31 (best, at step 36); adapter

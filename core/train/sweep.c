@@ -218,9 +218,13 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (status == 0) status = set_source_check(&s.set, err);
     if (status == 0)
         status = group_ranks(&s, (int)settings_integer(settings, "job.ranks"), settings, err);
+    // Each value is trained by one group; the largest has this many ranks.
+    const size_t ranks = (size_t)settings_integer(settings, "job.ranks"),
+                 most = s.grid.groups ? (ranks + s.grid.groups - 1) / s.grid.groups : 1;
     for (size_t i = 0; status == 0 && i < s.grid.count; i++) {
         status = sft_validation_check(s.grid.cells[i].settings, err);
-        if (status == 0 && model) status = params_check(model, s.grid.cells[i].settings, err);
+        if (status == 0 && model)
+            status = params_check(model, s.grid.cells[i].settings, (int)most, err);
     }
     release(&s);
     return status;

@@ -17,8 +17,10 @@ run 1 "${sweep[@]}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $work/sweep
 ways='2:auto 3:auto 4:2 4:4'
 ! sanitized || ways=4:2
 for way in $ways; do
-    n=${way%:*} out=$work/sweep-$way
-    run $n "${sweep[@]}" "/set sweep.ranks ${way#*:}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $out" ||
+    n=${way%:*} out=$work/sweep-$way shard=auto
+    # A group of one rank sums alone, as without ranks: exactly, whatever train.shard says.
+    [ $way != 2:auto ] || shard=gradients
+    run $n "${sweep[@]}" "/set train.shard $shard" "/set sweep.ranks ${way#*:}" "/sweep train.lr 1e-3,1e-2,1e-4 $work/data.jsonl $out" ||
         fail "a sweep with $way: $(tail -1 "$work/out")"
     for value in 1e-3 1e-2 1e-4; do
         cmp "$work/sweep1/$value/checkpoint-8/state.safetensors" "$out/$value/checkpoint-8/state.safetensors" ||

@@ -391,7 +391,7 @@ static void expect_head_refused(const struct adapter *a, const char *folder)
     assert_non_null(strstr(err.text, "trained separately"));
     assert_int_equal(model_write_gguf(a->model, "q8_0", out, NULL, &summary, &file, &err), -1);
     assert_non_null(strstr(err.text, "its own output head"));
-    assert_int_equal(params_check(a->model, s, &err), -1);
+    assert_int_equal(params_check(a->model, s, 1, &err), -1);
     assert_non_null(strstr(err.text, "tie to the embedding"));
     assert_int_equal(access(out, F_OK), -1);
     settings_free(s);

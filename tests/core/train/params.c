@@ -471,6 +471,30 @@ static void test_reached(void **state)
     model_free(m);
 }
 
+// Exact sums and sharded gradients exclude each other where several processes train together, such
+// as a group of a sweep's ranks, whatever job.ranks is.
+static void test_exact_sums(void **state)
+{
+    struct err err = { 0 };
+    struct model *m = model_load(GOLDEN, test_device(), NULL, &err);
+    struct settings *s = with("train.shard", "gradients");
+    if (!m) fail_msg("%s", err.text);
+    assert_int_equal(settings_set(s, "train.exact_sum", "on", &err), 0);
+    for (int job = 1; job <= 2; job++) {
+        assert_int_equal(settings_set(s, "job.ranks", job == 1 ? "1" : "2", &err), 0);
+        assert_int_equal(params_check(m, s, 1, &err), 0);
+        assert_int_equal(params_check(m, s, 2, &err), -1);
+        assert_non_null(strstr(err.text, "set train.exact_sum off"));
+        for (int ranks = 1; ranks <= 2; ranks++) {
+            struct params p = { .backend = test_device(), .forecast_ranks = ranks };
+            assert_int_equal(params_open(&p, m, s, &err), ranks == 1 ? 0 : -1);
+            params_release(&p);
+        }
+    }
+    settings_free(s);
+    model_free(m);
+}
+
 // Continues an adapter of rank 4, alpha 8.
 static void check_continued(const char *key, const char *value, const char *refusal)
 {
@@ -482,7 +506,7 @@ static void check_continued(const char *key, const char *value, const char *refu
     assert_int_equal(settings_set(s, "adapter", GOLDEN "/adapters/lora", &err), 0);
     assert_int_equal(settings_set(s, key, value, &err), 0);
     if (!m || adapter_apply_settings(&a, m, s, &err) < 0) fail_msg("%s", err.text);
-    assert_int_equal(params_check(m, s, &err), refusal ? -1 : 0);
+    assert_int_equal(params_check(m, s, 1, &err), refusal ? -1 : 0);
     if (refusal) assert_non_null(strstr(err.text, refusal));
     assert_int_equal(params_open(&p, m, s, &err), refusal ? -1 : 0);
     if (refusal) assert_non_null(strstr(err.text, refusal));
@@ -510,17 +534,12 @@ static void test_lora_continued(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_rules_refused),
-        cmocka_unit_test(test_toggle),
-        cmocka_unit_test(test_lora_start),
-        cmocka_unit_test(test_lora_continued),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_reached),
-        cmocka_unit_test(test_sets_of_each_family),
-        cmocka_unit_test(test_lora_of_routers),
-        cmocka_unit_test(test_norms_of_heads),
+        cmocka_unit_test(test_shares),          cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_rules_refused),   cmocka_unit_test(test_toggle),
+        cmocka_unit_test(test_lora_start),      cmocka_unit_test(test_lora_continued),
+        cmocka_unit_test(test_out_of_memory),   cmocka_unit_test(test_reached),
+        cmocka_unit_test(test_exact_sums),      cmocka_unit_test(test_sets_of_each_family),
+        cmocka_unit_test(test_lora_of_routers), cmocka_unit_test(test_norms_of_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
