@@ -38,6 +38,7 @@
 #include "tui/terminal.h"
 #include "tui/text.h"
 #include "tui/threads.h"
+#include "tui/wrap.h"
 
 enum front { FRONT_PLAIN, FRONT_JSON, FRONT_SCREEN };
 
@@ -164,9 +165,15 @@ static void describe_remaining(const struct program *p, struct buf *b)
         buf_puts(&command, " --session ");
         put_quoted(&command, name);
         char *saved = xasprintf("session '%s' is saved; to continue:", name);
-        // The terminal would break a long line within words: the command gets its own.
-        const bool fits = !columns || text_width(saved) + 1 + text_width(command.data) <= columns;
-        buf_printf(b, "%s%s%s\n", saved, fits ? " " : "\n", command.data);
+        // The terminal would break a long line within words. The command, which is copied, stays
+        // whole on its own line.
+        if (!columns || text_width(saved) + 1 + text_width(command.data) <= columns) {
+            buf_printf(b, "%s ", saved);
+        } else {
+            struct wrap w = wrap_begin(saved, columns);
+            while (wrap_next(&w)) buf_printf(b, "%.*s\n", (int)w.length, w.line);
+        }
+        buf_printf(b, "%s\n", command.data);
         buf_release(&command);
         free(saved);
     }

@@ -71,3 +71,10 @@ wait_for '; 46 tokens,'
 tmux capture-pane -p >"$work/screen"
 grep -q ' top right: large green$' "$work/screen" || fail 'an answer is broken within a word'
 grep -q '/help for$' "$work/screen" || fail 'a notice is broken within a word'
+
+# So do the last lines with a session's name.
+line '/session rename a-name-that-is-too-long-for-this-narrow-terminal'
+wait_for "renamed"
+line '/quit'
+wait_for 'shell> *$'
+shown '^is saved; to continue:' || fail 'the line about the session is broken within a word'
