@@ -38,7 +38,10 @@ struct report_table {
     char *path;
     struct csv t;
     int columns[COLUMNS_MAX], means[COLUMNS_MAX]; // means: averaged over rows equal in `columns`
-    bool joined[COLUMNS_MAX]; // the next two of `columns` are the ends of the column's interval
+    // Of columns with an interval, the index in `columns` of its low end, which the high end
+    // follows; 0: none. is_end: the column is such an end, and shown with its interval.
+    int low[COLUMNS_MAX];
+    bool is_end[COLUMNS_MAX];
     int column_count, mean_count;
     int across, value; // the two columns after `across`; -1: none
     bool value_mean;
@@ -98,35 +101,59 @@ static bool is_end(const struct report_table *w, int column, const char *of, con
     return !strcmp(name, end);
 }
 
-// Returns whether the first of three columns lies between the other two in each row that has these,
-// and whether any row has them.
-static bool is_between(const struct csv *t, const int *c)
+// Returns whether the column lies between the two columns of `ends` in each row that has these, and
+// whether any row has them. *whole: whether it has whole numbers only, as counts do.
+static bool is_between(const struct csv *t, int column, const int *ends, bool *whole)
 {
     bool any = false;
     double x, from, to;
+    *whole = true;
     for (size_t r = 0; r < t->row_count; r++) {
-        const char *low = csv_cell(t, r, c[1]), *high = csv_cell(t, r, c[2]);
+        const char *low = csv_cell(t, r, ends[0]), *high = csv_cell(t, r, ends[1]);
         if (!*low && !*high) continue;
-        if (!csv_number(csv_cell(t, r, c[0]), &x) || !csv_number(low, &from) ||
+        if (!csv_number(csv_cell(t, r, column), &x) || !csv_number(low, &from) ||
             !csv_number(high, &to) || !(from <= x && x <= to))
             return false;
         any = true;
+        *whole &= x == floor(x);
     }
     return any;
 }
 
-// Joins a column with the next two, if these are the ends of its interval ("loss", "loss low",
-// "loss high", or "score", "low", "high"). A bare "low" may be the end of another column's
-// interval, so then the values decide.
+// Returns the index of the only column before the columns at `i` and `i` + 1, "low" and "high",
+// that they may be the ends of: their values decide, because a count may precede them ("score",
+// "n", "low", "high"), and percentages may bound a count by chance. Of several columns, the only
+// one that has fractions; -1: none, or several.
+static int owner_of(const struct report_table *w, int i)
+{
+    int all = 0, fractions = 0, any = -1, fraction = -1;
+    for (int k = 0; k < i; k++) {
+        bool whole;
+        if (w->low[k] || w->is_end[k] || !is_between(&w->t, w->columns[k], w->columns + i, &whole))
+            continue;
+        all++;
+        any = k;
+        if (whole) continue;
+        fractions++;
+        fraction = k;
+    }
+    return all == 1 ? any : fractions == 1 ? fraction : -1;
+}
+
+// Joins each column with the ends of its interval: "loss", "loss low", "loss high", or "score",
+// "low", "high".
 static void join_intervals(struct report_table *w)
 {
-    for (int i = 0; i + 2 < w->column_count; i++) {
+    for (int i = 1; i + 1 < w->column_count; i++) {
         const int *c = w->columns + i;
-        const char *of = w->t.columns[*c];
-        const bool bare = !strcmp(w->t.columns[c[1]], "low") || !strcmp(w->t.columns[c[2]], "high");
-        w->joined[i] = is_end(w, c[1], of, "low") && is_end(w, c[2], of, "high") &&
-                       (!bare || is_between(&w->t, c));
-        if (w->joined[i]) i += 2;
+        const bool bare = !strcmp(w->t.columns[c[0]], "low") && !strcmp(w->t.columns[c[1]], "high");
+        const char *of = w->t.columns[c[-1]];
+        const bool named = !bare && is_end(w, c[0], of, "low") && is_end(w, c[1], of, "high");
+        const int owner = named ? i - 1 : bare ? owner_of(w, i) : -1;
+        if (owner < 0) continue;
+        w->low[owner] = i;
+        w->is_end[i] = w->is_end[i + 1] = true;
+        i++;
     }
 }
 
@@ -196,8 +223,9 @@ static void write_cell(struct buf *b, const char *text)
 // Writes column `c` of a row, with its interval, if any: "0.5 (0.4 to 0.6)".
 static void write_column(struct buf *b, const struct report_table *w, size_t row, int c)
 {
-    const char *low = w->joined[c] ? csv_cell(&w->t, row, w->columns[c + 1]) : "",
-               *high = w->joined[c] ? csv_cell(&w->t, row, w->columns[c + 2]) : "";
+    const int at = w->low[c];
+    const char *low = at ? csv_cell(&w->t, row, w->columns[at]) : "",
+               *high = at ? csv_cell(&w->t, row, w->columns[at + 1]) : "";
     buf_puts(b, " ");
     write_text(b, csv_cell(&w->t, row, w->columns[c]));
     if (*low || *high) {
@@ -210,10 +238,12 @@ static void write_column(struct buf *b, const struct report_table *w, size_t row
     buf_puts(b, " |");
 }
 
-// Returns the column to write after column `c`.
+// Returns the column to write after column `c` (-1: the first).
 static int next_column(const struct report_table *w, int c)
 {
-    return c + (w->joined[c] ? 3 : 1);
+    do c++;
+    while (c < w->column_count && w->is_end[c]);
+    return c;
 }
 
 // Returns whether two rows have the same values in these columns.
@@ -269,7 +299,7 @@ static void write_table(struct buf *b, const struct report_table *w)
     const bool across = w->across >= 0, joined = across || w->mean_count;
     int columns = w->mean_count;
     buf_puts(b, "|");
-    for (int c = 0; c < w->column_count; c = next_column(w, c), columns++)
+    for (int c = next_column(w, -1); c < w->column_count; c = next_column(w, c), columns++)
         write_cell(b, w->t.columns[w->columns[c]]);
     for (int c = 0; c < w->mean_count; c++) write_cell(b, w->t.columns[w->means[c]]);
     for (size_t k = 0; across && k < w->t.row_count; k++)
@@ -283,7 +313,8 @@ static void write_table(struct buf *b, const struct report_table *w)
     for (size_t r = 0; r < w->t.row_count; r++) {
         if (!(joined ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
         buf_puts(b, "|");
-        for (int c = 0; c < w->column_count; c = next_column(w, c)) write_column(b, w, r, c);
+        for (int c = next_column(w, -1); c < w->column_count; c = next_column(w, c))
+            write_column(b, w, r, c);
         for (int c = 0; c < w->mean_count; c++) write_value(b, w, r, r, w->means[c], true);
         for (size_t k = 0; across && k < w->t.row_count; k++)
             if (first_of(w, k, &w->across, 1)) write_value(b, w, r, k, w->value, w->value_mean);
@@ -480,8 +511,9 @@ const struct command command_report = {
         "and the next line\n"
         "    <!-- end -->\n"
         "with rows of FILE.csv: the named columns (default: all but provenance.*) of the matching "
-        "rows (default: all). A column X before X low and X high, or before low and high if its "
-        "values lie between them, becomes one with them: x (low to high).\n"
+        "rows (default: all). A column X before X low and X high becomes one with them: x (low "
+        "to high). So does the column whose values lie between those of low and high after it; of "
+        "several, such as a score and a count, the only one with fractions.\n"
         "`across C V` turns each value of C into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
         "`mean V` shows the mean of V over the rows that agree in the other named columns,\n"

@@ -381,10 +381,20 @@ printf '<!-- table ends.csv -->\n<!-- end -->\n' >"$work/ends.md"
 lines "/report $work/ends.md"
 same "intervals" "$(sed -n 2,5p "$work/ends.md")" $'| a | x | y |\n|---|---:|---:|
 | r | 0.5123 (0.4 to 0.6123) | 2 (1 to 3) |\n| s | 7 | 5 |'
-# A count before another column's low and high does not; rows that differ only in their interval stay apart.
-printf 'score,n,low,high\n0.5,20,0.4,0.61\n' >"$work/ends.csv"
-lines "/report $work/ends.md"
-same "a count and ends" "$(sed -n 2,4p "$work/ends.md")" $'| score | n | low | high |\n|---|---:|---:|---:|\n| 0.5 | 20 | 0.4 | 0.61 |'
+# A count may stand between a score and its interval, even within it; what could be the interval of two scores
+# stays apart.
+ends() { # NAME CSV TABLE
+    printf "$2" >"$work/ends.csv"
+    lines "/report $work/ends.md"
+    same "$1" "$(sed '1d;/<!-- end/d' "$work/ends.md")" "$(printf "$3")"
+}
+ends "a count and ends" 'score,n,low,high\n0.5,20,0.4,0.61\n' '| score | n |\n|---|---:|\n| 0.5 (0.4 to 0.61) | 20 |'
+ends "a count within percentages" 'score,n,low,high\n52.5,50,40,61\n50,50,39,60\n' \
+    '| score | n |\n|---|---:|\n| 52.5 (40 to 61) | 50 |\n| 50 (39 to 60) | 50 |'
+ends "two scores within ends" 'a,b,low,high\n0.5,0.55,0.4,0.61\n' \
+    '| a | b | low | high |\n|---|---:|---:|---:|\n| 0.5 | 0.55 | 0.4 | 0.61 |'
+ends "none within ends" 'n,low,high\n20,0.4,0.61\n' '| n | low | high |\n|---|---:|---:|\n| 20 | 0.4 | 0.61 |'
+# Rows that differ only in their interval stay apart.
 printf 'x,low,high,v\n1,0,2,3\n1,0.5,2,4\n' >"$work/ends.csv"
 printf '<!-- table ends.csv x low high mean v -->\n<!-- end -->\n' >"$work/ends.md"
 lines "/report $work/ends.md"
