@@ -10,20 +10,27 @@
 #include "kernels/few_rows_cuda.h"
 #include "kernels/fused_cuda.h"
 
-// Limits: the addresses of MOST experts fit into a kernel's arguments; a row's chosen experts have
-// one lane each.
-static constexpr int MOST = 384, CHOSEN_MOST = WARP;
+// Limits: one table of MOST experts' addresses fits into a kernel's arguments (4 KB before CUDA
+// 12.1), so each kernel has one table; a row's chosen experts have one lane each.
+static constexpr int MOST = 512, CHOSEN_MOST = WARP;
+
+// Weights by expert: offsets from `base` in units of 16 bytes, or of one block.
+struct table {
+    const void *base;
+    int at[MOST];
+};
 
 // --- the choice ----------------------------------------------------------------------------------
 
 struct choice {
     const float *logits, *bias; // [E]; bias NULL: weights are a softmax of the logits
-    int32_t *index;             // [count]
+    int32_t *index, *gate_at;   // [count]; gate_at: offsets of the chosen gates (struct table)
     float *weight;              // [count + 1], the last: factor of the shared expert
     int experts, count, groups, groups_per_token;
     bool gated; // logits[E] is the logit of the shared expert's gate
     bool normalise;
     float scale;
+    struct table gates;
 };
 
 // The largest of a lane's elements that are not taken, the first on ties; `at` is its index, or -1
@@ -83,7 +90,7 @@ static __device__ inline void choose_groups(const struct choice &c, const float 
     __syncwarp();
 }
 
-static __global__ void choose_kernel(const struct choice c)
+static __global__ void choose_kernel(const __grid_constant__ struct choice c)
 {
     __shared__ float score[MOST], of_group[MOST];
     __shared__ int taken[MOST], chosen[MOST]; // 0 or 1
@@ -116,16 +123,11 @@ static __global__ void choose_kernel(const struct choice c)
     if (lane == 0) c.weight[c.count] = c.gated ? sigmoid(c.logits[c.experts]) : 1;
     if (lane >= c.count) return;
     c.index[lane] = mine;
+    c.gate_at[lane] = c.gates.at[mine];
     c.weight[lane] = s / by * c.scale;
 }
 
 // --- the experts' products -----------------------------------------------------------------------
-
-// Weights by expert: offsets from `base` in units of 16 bytes, or of one block.
-struct table {
-    const void *base;
-    int at[MOST];
-};
 
 // silu(gate x) * up x of the shared expert, then of the chosen experts.
 struct up_call {
@@ -137,13 +139,15 @@ struct up_call {
     const int32_t *index;  // [slots]
     float *y;              // [common + slots * width]
     int64_t slots;
-    struct table gates, ups;
+    const void *gates;      // base of gate_at
+    const int32_t *gate_at; // [slots]
+    struct table ups;
 };
 
-template <typename T> static __device__ inline const T *expert_at(const struct table &t, int e)
+template <typename T> static __device__ inline const T *expert_at(const void *base, int at)
 {
     constexpr int64_t UNIT = reader<T>::NUMBERS > 1 ? sizeof(T) : 16;
-    return reinterpret_cast<const T *>(static_cast<const char *>(t.base) + t.at[e] * UNIT);
+    return reinterpret_cast<const T *>(static_cast<const char *>(base) + at * UNIT);
 }
 
 template <typename T>
@@ -165,9 +169,11 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
             row[0] = row_of<T>(p.gate, unit, p.k);
             row[1] = row_of<T>(p.up, unit, p.k);
         } else if (unit < units) {
-            const int e = p.index[other / p.width];
-            row[0] = row_of<T>(expert_at<T>(p.gates, e), other % p.width, p.k);
-            row[1] = row_of<T>(expert_at<T>(p.ups, e), other % p.width, p.k);
+            const int64_t slot = other / p.width;
+            const T *gate = expert_at<T>(p.gates, p.gate_at[slot]),
+                    *up = expert_at<T>(p.ups.base, p.ups.at[p.index[slot]]);
+            row[0] = row_of<T>(gate, other % p.width, p.k);
+            row[1] = row_of<T>(up, other % p.width, p.k);
         }
         return { p.k, 0 };
     };
@@ -211,7 +217,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
     const auto rows = [&](const T *row[ROWS], int64_t i) -> struct leg {
         const int64_t unit = first + i / legs * step, slot = i % legs - shared;
         const T *w = static_cast<const T *>(p.down);
-        if (slot >= 0) w = expert_at<T>(p.downs, p.index[slot]);
+        if (slot >= 0) w = expert_at<T>(p.downs.base, p.downs.at[p.index[slot]]);
         const struct leg leg =
             slot < 0 ? (struct leg){ p.common, 0 } : (struct leg){ p.width, wide + slot *one };
         for (int r = 0; r < ROWS; r++) {
@@ -247,6 +253,10 @@ template <typename T> static int down(const struct down_call &c)
     return launch_units(down_kernel<T>, "experts", c, (c.rows + 1) / ROWS, numbers);
 }
 
+static_assert(sizeof(struct choice) <= 4096 && sizeof(struct up_call) <= 4096 &&
+                  sizeof(struct down_call) <= 4096,
+              "before CUDA 12.1, a kernel takes 4 KB of arguments");
+
 // --- the call ------------------------------------------------------------------------------------
 
 // Adds expert e's weight to the table; false if the weight has another dtype, its offset does not
@@ -272,11 +282,12 @@ static bool readable(const struct tensor *w)
     return weights_readable(w->data, tensor_row(w), w->dtype);
 }
 
-static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct down_call *d)
+static bool fill_tables(const struct fused_experts *p, struct choice *c, struct up_call *u,
+                        struct down_call *d)
 {
     const struct fused_gated &first = p->expert[0], &shared = p->shared;
     const enum dtype dtype = first.gate->dtype;
-    u->gates.base = first.gate->data;
+    u->gates = c->gates.base = first.gate->data;
     u->ups.base = first.up->data;
     d->downs.base = first.down->data;
     if (!same_dtypes(first, shared.gate ? shared : first)) return false;
@@ -284,7 +295,7 @@ static bool fill_tables(const struct fused_experts *p, struct up_call *u, struct
         return false;
     for (int64_t e = 0; e < p->router->shape[0]; e++) {
         const struct fused_gated &w = p->expert[e];
-        if (!enter(&u->gates, e, w.gate, dtype) || !enter(&u->ups, e, w.up, dtype) ||
+        if (!enter(&c->gates, e, w.gate, dtype) || !enter(&u->ups, e, w.up, dtype) ||
             !enter(&d->downs, e, w.down, first.down->dtype))
             return false;
     }
@@ -321,35 +332,32 @@ int fused_experts_cuda(const struct fused_experts *p)
 {
     const int64_t experts = p->router->shape[0], width = p->expert->gate->shape[0];
     const int64_t common = p->shared.gate ? p->shared.gate->shape[0] : 0;
+    struct choice choice = {};
     struct up_call u = {};
     struct down_call d = {};
     if (p->h->shape[0] > FEW_ROWS || experts > MOST || p->count > CHOSEN_MOST ||
-        !fill_tables(p, &u, &d))
+        !fill_tables(p, &choice, &u, &d))
         return FUSED_NOT;
     char *scratch = static_cast<char *>(cuda_scratch(
-        (size_t)(experts + 2 * p->count + 2 + common + p->count * width) * sizeof(float) + 1024));
+        (size_t)(experts + 3 * p->count + 2 + common + p->count * width) * sizeof(float) + 1024));
     if (!scratch) return -1;
     float *logits = scratch_take<float>(&scratch, experts + 1);
     int32_t *index = scratch_take<int32_t>(&scratch, p->count);
+    int32_t *gate_at = scratch_take<int32_t>(&scratch, p->count);
     float *weight = scratch_take<float>(&scratch, p->count + 1);
     u.gain = floats(p->gain), u.eps = p->eps, u.k = d.rows = p->h->shape[1];
     u.gate = common ? p->shared.gate->data : nullptr;
     u.up = common ? p->shared.up->data : nullptr;
     d.down = common ? p->shared.down->data : nullptr;
     u.common = d.common = common, u.width = d.width = width, u.slots = d.slots = p->count;
-    u.index = d.index = index, d.weight = weight;
+    u.index = d.index = index, u.gate_at = gate_at, d.weight = weight;
     d.x = u.y = reinterpret_cast<float *>(scratch);
-    const struct choice choice = { logits,
-                                   p->bias ? floats(p->bias) : nullptr,
-                                   index,
-                                   weight,
-                                   (int)experts,
-                                   (int)p->count,
-                                   (int)p->groups,
-                                   (int)p->groups_per_token,
-                                   p->shared_gate != nullptr,
-                                   p->normalise,
-                                   p->scale };
+    choice.logits = logits, choice.bias = p->bias ? floats(p->bias) : nullptr;
+    choice.index = index, choice.gate_at = gate_at, choice.weight = weight;
+    choice.experts = (int)experts, choice.count = (int)p->count;
+    choice.groups = (int)p->groups, choice.groups_per_token = (int)p->groups_per_token;
+    choice.gated = p->shared_gate != nullptr;
+    choice.normalise = p->normalise, choice.scale = p->scale;
     int status = 0;
     for (int64_t i = 0; i < p->h->shape[0] && !status; i++)
         status = row(p, i, &u, &d, &choice, logits);
