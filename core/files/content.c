@@ -78,6 +78,8 @@ void content_hash_bytes(const void *bytes, size_t size, char hex[HASH_HEX])
 
 // --- the cache of hashes -------------------------------------------------------------------------
 
+static const char digits[] = "0123456789abcdef";
+
 // Returns the path of an entry, "FIRST-SECOND"; NULL without a cache folder.
 static char *entry_path(const char *first, const char *second)
 {
@@ -113,7 +115,8 @@ void content_get(const char *of, const char *kind, char hex[HASH_HEX])
 {
     char *text = read_entry(entry_path(of, kind));
     *hex = 0;
-    if (text && strlen(text) == HASH_HEX - 1) memcpy(hex, text, HASH_HEX);
+    if (text && strlen(text) == HASH_HEX - 1 && strspn(text, digits) == HASH_HEX - 1)
+        memcpy(hex, text, HASH_HEX);
     free(text);
 }
 
@@ -139,8 +142,7 @@ static bool read_kept(const struct stat *st, char hex[HASH_HEX])
 {
     char *state = state_of(st), *text = read_entry(kept_path(st));
     const size_t n = strlen(state);
-    const bool same =
-        text && !strncmp(text, state, n) && strspn(text + n, "0123456789abcdef") == HASH_HEX - 1;
+    const bool same = text && !strncmp(text, state, n) && strspn(text + n, digits) == HASH_HEX - 1;
     if (same) memcpy(hex, text + n, HASH_HEX - 1), hex[HASH_HEX - 1] = 0;
     free(text);
     free(state);

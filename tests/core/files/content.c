@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "core/base/file_in.h"
+#include "core/base/folder.h"
 #include "core/files/content.h"
 #include "tests/core/scratch.h"
 
@@ -156,6 +158,71 @@ static void keeps_hashes(void **state)
     scratch_remove(folder);
 }
 
+// Returns the only file in the folder of stored hashes.
+static char *entry_in(const char *folder)
+{
+    char *hashes = xasprintf("%s/vlmsh/hashes", folder), *path = NULL;
+    char **names = folder_list(hashes);
+    for (int i = 0; names[i]; i++)
+        if (names[i][0] != '.') {
+            assert_null(path);
+            path = xasprintf("%s/%s", hashes, names[i]);
+        }
+    assert_non_null(path);
+    folder_list_free(names);
+    free(hashes);
+    return path;
+}
+
+// A damaged entry counts as none: the file is read, and the hash is stored again.
+static void damaged_entries_are_ignored(void **state)
+{
+    static const char kept[] = "00000000000000000000000000000000"
+                               "00000000000000000000000000000000";
+    char *folder = scratch_new(), *path = xasprintf("%s/file", folder), hex[HASH_HEX];
+    char *large = xcalloc(1, 1 << 16);
+    struct err err;
+    size_t size;
+    setenv("XDG_CACHE_HOME", folder, 1);
+    write_bytes(path, "x", 1, SIZE - 1);
+    content_cache(path, kept);
+    char *entry = entry_in(folder), *whole = file_read(entry, 4096, &size, &err);
+    assert_non_null(whole);
+    expect_hash(path, kept, true);
+    memset(large, 'a', (1 << 16) - 1);
+    const struct {
+        const char *bytes;
+        size_t size;
+    } damaged[] = {
+        { "", 0 },           { whole, size - 2 }, { whole, size / 2 },    { large, 1 << 16 },
+        { "\xff\0\xfe", 3 }, { large, 4096 },     { whole + 1, size - 1 }
+    };
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        assert_int_equal(truncate(entry, 0), 0);
+        write_bytes(entry, damaged[i].bytes, damaged[i].size, 0);
+        expect_hash(path, kept, false);
+    }
+    for (size_t at = size - HASH_HEX; at < size; at += HASH_HEX - 2) { // a digit is no longer one
+        assert_int_equal(truncate(entry, 0), 0);
+        write_bytes(entry, whole, size, 0);
+        write_bytes(entry, "g", 1, (off_t)at);
+        expect_hash(path, kept, false);
+    }
+    // So do those stored by name.
+    assert_int_equal(unlink(entry), 0);
+    free(entry);
+    content_put("weights", "q8_0", kept);
+    entry = entry_in(folder);
+    write_bytes(entry, "G", 1, 10);
+    content_get("weights", "q8_0", hex);
+    assert_string_equal(hex, "");
+    assert_int_equal(truncate(entry, 20), 0);
+    content_get("weights", "q8_0", hex);
+    assert_string_equal(hex, "");
+    free(large), free(whole), free(entry), free(path);
+    scratch_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +230,7 @@ int main(void)
         cmocka_unit_test(reads_in_parts),
         cmocka_unit_test(holes_are_zeros),
         cmocka_unit_test(keeps_hashes),
+        cmocka_unit_test(damaged_entries_are_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
