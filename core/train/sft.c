@@ -274,7 +274,8 @@ static int64_t waited_us(const struct sft *t)
 static int forecast(struct sft *t, struct err *err)
 {
     struct forecast *f = &t->plan.forecast;
-    if (settings_is(t->job->settings, "train.embedding", "auto"))
+    // On a CPU, every table is host memory, wherever the run trained it before.
+    if (t->job->backend->own_memory && settings_is(t->job->settings, "train.embedding", "auto"))
         t->plan.table = save_table_place(t->out.path);
     const int status = sft_forecast(t, f, err);
     const int stays = agree(t, status < 0 ? -1 : !f->moves_tables, err);
