@@ -155,14 +155,15 @@ static void note_gaps(const struct costs *c, const struct score_plan *p)
         // "mme cognition" is a total of the set mme.
         char *set = k->ours ? xstrndup(k->ours, strcspn(k->ours, " ")) : xstrdup("");
         bool found = !eval_set_need(set, &ignored);
-        for (size_t i = 0; i < p->set_count && !found; i++) found = !strcmp(p->sets[i].name, set);
+        for (size_t i = 0; i < p->sets.count && !found; i++)
+            found = !strcmp(p->sets.list[i].name, set);
         if (!found) names_add(&gaps, set, NULL);
         free(set);
     }
     note_names(c,
                "--sets (DIR, or a file with lines 'set NAME: DATA ...') lacks sets of this table",
                &gaps);
-    note_names(c, "--sets: these files are not read as sets", &p->others);
+    note_names(c, "--sets: these files are not read as sets", &p->sets.others);
     names_release(&gaps);
 }
 
@@ -181,12 +182,12 @@ static double check_scores(const struct costs *c, const char *file, struct err *
     if (status < 0) return -1;
     note_gaps(c, &p);
     status = score_plan_check(&p, engine_settings(e), m, err);
-    for (size_t i = 0; i < p.set_count && status == 0; i++) {
-        const struct evaluate_options *o = &p.sets[i].options;
+    for (size_t i = 0; i < p.sets.count && status == 0; i++) {
+        const struct evaluate_options *o = &p.sets.list[i].options;
         struct dataset d = { .file = -1 };
         if ((status = set_source_open(&o->set, &d, err)) < 0) break;
         samples += (double)(o->limit && o->limit < d.count ? o->limit : d.count);
-        char *what = xasprintf("set %s", p.sets[i].name);
+        char *what = xasprintf("set %s", p.sets.list[i].name);
         status = check_picture(c, &d, what, err);
         free(what);
         dataset_close(&d);

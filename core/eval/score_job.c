@@ -32,7 +32,7 @@ struct score_options {
 struct scoring {
     struct score_options o;
     struct score_plan plan;
-    struct grid grid; // cell row * set_count + set
+    struct grid grid; // cell row * sets.count + set
     // Samples that could not be scored, the cells that have some, and why the first was skipped.
     int64_t skipped;
     size_t skipping;
@@ -120,11 +120,11 @@ static int make_cells(struct scoring *s, struct err *err)
     for (size_t i = 0; i < notices.count; i++) job_log(j, "%s", notices.list[i]);
     names_release(&notices);
     for (size_t i = 0; i < p->row_count; i++) {
-        for (size_t k = 0; k < p->set_count && status == 0; k++) {
-            char *name = xasprintf("%s %s", p->rows[i].name, p->sets[k].name);
+        for (size_t k = 0; k < p->sets.count && status == 0; k++) {
+            char *name = xasprintf("%s %s", p->rows[i].name, p->sets.list[k].name);
             struct grid_cell *cell = grid_add(&s->grid, name, settings_copy(made[i]));
             cell->model = p->rows[i].model;
-            cell->set = p->sets[k].options.set;
+            cell->set = p->sets.list[k].options.set;
             free(name);
         }
         settings_free(made[i]);
@@ -141,7 +141,7 @@ static void no_report(struct evaluate_work *w, const struct evaluated *e)
 static struct evaluate_work cell_work(const struct scoring *s, size_t cell)
 {
     struct evaluate_work w = { .report = no_report, .data.file = -1 };
-    const struct evaluate_options *o = &s->plan.sets[cell % s->plan.set_count].options;
+    const struct evaluate_options *o = &s->plan.sets.list[cell % s->plan.sets.count].options;
     w.options = *o;
     return w;
 }
@@ -158,8 +158,8 @@ static int run_cell(struct grid *g, size_t cell, struct err *err)
     struct evaluate_work w = cell_work(s, cell);
     const int status = evaluate_cell(g, cell, &w, err);
     const struct evaluation_total *main = status == 0 ? evaluation_main(&w.result) : NULL;
-    const char *row = s->plan.rows[cell / s->plan.set_count].name;
-    const char *set = s->plan.sets[cell % s->plan.set_count].name;
+    const char *row = s->plan.rows[cell / s->plan.sets.count].name;
+    const char *set = s->plan.sets.list[cell % s->plan.sets.count].name;
     if (status < 0)
         job_log(g->job, "%s", (err_in(err, "%s, %s", row, set), err->text));
     else if (main && ranks_number(g->job->ranks) == 0)
@@ -201,7 +201,7 @@ static int add_cell(struct scoring *s, size_t cell, struct score_table *t, struc
 {
     struct answers a = { 0 };
     struct evaluate_work w = cell_work(s, cell);
-    const struct score_row *row = &s->plan.rows[cell / s->plan.set_count];
+    const struct score_row *row = &s->plan.rows[cell / s->plan.sets.count];
     char *kept = grid_kept_file(&s->grid, cell, evaluate_kept);
     int status = 0;
     w.take = take_answer;
@@ -210,12 +210,13 @@ static int add_cell(struct scoring *s, size_t cell, struct score_table *t, struc
     if (status == 0 && a.damaged)
         status = err_set(err, "'%s': a line has no valid sample number: delete the file", kept);
     if (status == 0)
-        score_table_add(t, row->name, row->step, s->plan.sets[cell % s->plan.set_count].name,
+        score_table_add(t, row->name, row->step, s->plan.sets.list[cell % s->plan.sets.count].name,
                         &w.result, a.list, a.count);
     if (status == 0 && w.result.skipped) {
         s->skipped += w.result.skipped;
         if (!s->skipping++)
-            s->why = xasprintf("%s, %s: %s", row->name, s->plan.sets[cell % s->plan.set_count].name,
+            s->why = xasprintf("%s, %s: %s", row->name,
+                               s->plan.sets.list[cell % s->plan.sets.count].name,
                                w.result.why ? w.result.why : "unknown");
     }
     free(kept);
@@ -260,7 +261,7 @@ static int report(struct scoring *s, struct err *err)
     score_table_finish(&t);
     if (status == 0) status = write_tables(s, &t, err);
     job_result(j, "rows", "%zu", t.rows.count);
-    job_result(j, "sets", "%zu", s->plan.set_count);
+    job_result(j, "sets", "%zu", s->plan.sets.count);
     if (status == 0) job_result(j, "table", "%s/table.csv", s->o.out);
     if (s->skipped)
         job_result(j, "skipped", "%lld sample%s in %zu of %zu cells, the first: %s",
@@ -284,8 +285,8 @@ static int run(struct job *j, struct err *err)
     const bool first = ranks_number(j->ranks) == 0;
     s.grid.self = &s;
     s.grid.folder = cells;
-    for (size_t i = 0; i < s.plan.others.count && first; i++)
-        job_log(j, "not an evaluation set: %s", s.plan.others.list[i]);
+    for (size_t i = 0; i < s.plan.sets.others.count && first; i++)
+        job_log(j, "not an evaluation set: %s", s.plan.sets.others.list[i]);
     if (status == 0 && first) status = open_folder(&s, &lock, err);
     if (status == 0) status = make_cells(&s, err);
     if (status == 0) status = grid_run(&s.grid, &plan, err);

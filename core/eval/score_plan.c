@@ -1,25 +1,19 @@
-// core/eval/score_plan.c -- reads a plan of scores.
+// core/eval/score_plan.c -- reads a plan of scores: its rows, and what multiplies them.
 #include "core/eval/score_plan.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
-#include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/base/text.h"
-#include "core/data/dataset.h"
 #include "core/engine/presets.h"
 #include "core/files/checkpoint.h"
 #include "core/model/model.h"
-#include "core/sets/set.h"
 
-enum { PLAN_MAX = 1 << 20, ROWS_MAX = 10000 };
+enum { ROWS_MAX = 10000 };
 
 // The lines of a plan that multiply its rows: model, seeds, checkpoints.
 struct factors {
@@ -33,231 +27,6 @@ struct factors {
     } * runs;
     size_t run_count;
 };
-
-static char *trimmed(const char *text, size_t length)
-{
-    while (length && isspace((unsigned char)*text)) text++, length--;
-    while (length && isspace((unsigned char)text[length - 1])) length--;
-    return xstrndup(text, length);
-}
-
-// Returns the number of characters before the first of `stops` that is outside double quotes.
-static size_t until(const char *text, const char *stops)
-{
-    bool quoted = false;
-    size_t i = 0;
-    for (; text[i] && (quoted || !strchr(stops, text[i])); i++) quoted ^= text[i] == '"';
-    return i;
-}
-
-static char *unquoted(const char *text, size_t length)
-{
-    char *plain = trimmed(text, length), *to = plain;
-    for (const char *p = plain; *p; p++)
-        if (*p != '"') *to++ = *p;
-    *to = 0;
-    return plain;
-}
-
-// --- sets ----------------------------------------------------------------------------------------
-
-// Splits a text at spaces outside double quotes, in place. Returns the number of words.
-static int split_words(char *text, char ***argv)
-{
-    int argc = 0;
-    *argv = xcalloc(strlen(text) / 2 + 2, sizeof **argv);
-    for (char *p = text, *to = text; *p;) {
-        while (isspace((unsigned char)*p)) p++;
-        if (!*p) break;
-        (*argv)[argc++] = to;
-        for (bool quoted = false; *p && (quoted || !isspace((unsigned char)*p)); p++)
-            if (*p == '"')
-                quoted = !quoted;
-            else
-                *to++ = *p;
-        if (*p) p++; // steps past the space, which the NUL below may overwrite
-        *to++ = 0;
-    }
-    return argc;
-}
-
-static bool has_set(const struct score_plan *p, const char *name)
-{
-    for (size_t i = 0; i < p->set_count; i++)
-        if (!strcmp(p->sets[i].name, name)) return true;
-    return false;
-}
-
-// Takes ownership of the name and the text.
-static int add_set(struct score_plan *p, char *name, char *text, int64_t limit, struct err *err)
-{
-    const bool twice = has_set(p, name);
-    p->sets = xreallocarray(p->sets, p->set_count + 1, sizeof *p->sets);
-    struct score_set *s = &p->sets[p->set_count++];
-    *s = (struct score_set){ .name = name, .text = text };
-    s->argc = split_words(text, &s->argv);
-    if (twice) return err_set(err, "two sets have the name %s", name);
-    if (evaluate_options_read(&s->options, s->argc, s->argv, err) < 0)
-        return err_in(err, "set %s", name);
-    if (s->options.submit || s->options.predictions || s->options.answers)
-        return err_set(err, "set %s: a plan takes no --submit, --export-predictions or --answers",
-                       name);
-    if (!s->options.limit) s->options.limit = limit;
-    return 0;
-}
-
-// Returns the letters and digits of a name, in lower case.
-static char *plain_name(const char *name)
-{
-    struct buf b = { 0 };
-    for (; *name; name++)
-        if (isalnum((unsigned char)*name)) buf_putc(&b, (char)tolower((unsigned char)*name));
-    return buf_take(&b);
-}
-
-// Returns the set with the longest name that occurs in the file's name; NULL: none.
-static const struct eval_set *set_named(const char *file)
-{
-    const struct eval_set *best = NULL;
-    char *plain = plain_name(file);
-    size_t most = 2; // names must be at least as long as "vqa"
-    for (const struct eval_set *s = eval_sets; s->name; s++) {
-        char *name = plain_name(s->name);
-        if (!s->any && strlen(name) > most && strstr(plain, name)) {
-            best = s;
-            most = strlen(name);
-        }
-        free(name);
-    }
-    free(plain);
-    return best;
-}
-
-// Returns the set whose official file has this name, else the set whose name it contains. NULL:
-// none, or the answers of VQAv2 and OK-VQA, which are read with their questions.
-static const struct eval_set *set_of_file(const char *file)
-{
-    if (fnmatch("*mscoco_*_annotations.json", file, 0) == 0) return NULL;
-    for (const struct eval_set *s = eval_sets; s->name; s++)
-        if (s->pattern && fnmatch(s->pattern, file, 0) == 0) return s;
-    return set_named(file);
-}
-
-// True if /eval can read the file without --set; checks only the first sample.
-static bool has_samples(const char *path)
-{
-    struct dataset d = { .file = -1 };
-    struct sample sample = { 0 };
-    struct err why;
-    if (dataset_check(path, &why) < 0 || dataset_open(&d, path, NULL, &why) < 0) return false;
-    const bool good = dataset_read(&d, 0, &sample, &why) == 0;
-    sample_release(&sample);
-    dataset_close(&d);
-    return good;
-}
-
-// Adds the evaluation set or data set that `file`, a file or folder in `folder`, contains. Returns
-// 1 if it contains none.
-static int add_entry(struct score_plan *p, const char *folder, const char *file, int64_t limit,
-                     struct err *err)
-{
-    static const char *const endings[] = { ".tsv", ".parquet", ".jsonl", ".json", ".csv" };
-    struct text_shard shard;
-    struct stat st;
-    struct err why;
-    bool known = false;
-    char *path = folder_entry(folder, file);
-    const struct eval_set *set = set_of_file(file);
-    const bool found = stat(path, &st) == 0, whole = found && S_ISDIR(st.st_mode);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        known |= text_ends(file, endings[i]);
-    // A data set may have an official file's name by chance: captions_mine.json.
-    const bool may_be_data = !set || !set_named(file);
-    int status = 1;
-    if (text_shard(file, ".parquet", &shard) && shard.part > 1)
-        status = 0; // this shard is read with the first one
-    else if (found && !whole && known && may_be_data && has_samples(path))
-        status = 3;
-    else if (found && set && (whole || known) && eval_set_check(path, NULL, &why) == 0)
-        status = 2;
-    if (status > 1) {
-        const char *dot = whole ? NULL : strrchr(file, '.');
-        char *name = status == 2 && !has_set(p, set->name) ? xstrdup(set->name)
-                     : dot                                 ? xstrndup(file, (size_t)(dot - file))
-                                                           : xstrdup(file);
-        for (int number = 2; has_set(p, name); number++) {
-            free(name);
-            name = xasprintf("%s-%d", file, number);
-        }
-        char *text =
-            status == 2 ? xasprintf("\"%s\" --set %s", path, set->name) : xasprintf("\"%s\"", path);
-        status = add_set(p, name, text, limit, err);
-    }
-    free(path);
-    return status;
-}
-
-static int add_folder(struct score_plan *p, const char *folder, int64_t limit, struct err *err)
-{
-    const size_t before = p->set_count;
-    int status = 0;
-    if (access(folder, R_OK | X_OK) < 0)
-        return err_set(err, "cannot read '%s': %s", folder, strerror(errno));
-    char **files = folder_list(folder);
-    for (size_t i = 0; files[i] && status >= 0; i++)
-        if ((status = add_entry(p, folder, files[i], limit, err)) == 1)
-            names_add(&p->others, files[i], NULL);
-    folder_list_free(files);
-    if (status < 0 || p->set_count > before) return status < 0 ? -1 : 0;
-    return err_set(err,
-                   "'%s' contains no evaluation set: a file or folder whose name contains the name "
-                   "of a set (/help sets), or a data set that /eval reads",
-                   folder);
-}
-
-// Reads the text of a line "set NAME: DATA OPTIONS".
-static int read_set(struct score_plan *p, const char *text, int64_t limit, struct err *err)
-{
-    const size_t colon = until(text, ":");
-    char *name = text[colon] ? unquoted(text, colon) : xstrdup("");
-    if (*name)
-        return add_set(p, name, trimmed(text + colon + 1, strlen(text + colon + 1)), limit, err);
-    free(name);
-    return err_set(err, "write 'set NAME: ...'");
-}
-
-static char *read_text(const char *file, struct err *err)
-{
-    size_t size;
-    char *text = file_read(file, PLAN_MAX, &size, err);
-    if (!text || text_check(text, size, file, err) == 0) return text;
-    free(text);
-    return NULL;
-}
-
-// Adds the sets of a folder, or of a file of lines "set NAME: DATA OPTIONS".
-static int add_sets(struct score_plan *p, const char *path, int64_t limit, struct err *err)
-{
-    struct stat st;
-    const size_t before = p->set_count;
-    if (stat(path, &st) < 0 || S_ISDIR(st.st_mode)) return add_folder(p, path, limit, err);
-    char *all = read_text(path, err), *rest = all;
-    int number = 0, status = all ? 0 : -1;
-    for (char *line; status == 0 && (line = strsep(&rest, "\n"));) {
-        char *plain = trimmed(line, strlen(line));
-        number++;
-        if (strcspn(plain, " \t") == 3 && !strncmp(plain, "set", 3))
-            status = read_set(p, plain + 3, limit, err);
-        else if (*plain && *plain != '#')
-            status = err_set(err, "a file of sets has only lines 'set NAME: DATA [OPTIONS]'");
-        if (status < 0) err_in(err, "%s:%d", path, number);
-        free(plain);
-    }
-    free(all);
-    if (status == 0 && p->set_count == before)
-        status = err_set(err, "'%s' has no line 'set NAME: DATA [OPTIONS]'", path);
-    return status;
-}
 
 // --- rows ----------------------------------------------------------------------------------------
 
@@ -284,7 +53,7 @@ static int add_row(struct score_plan *p, char *name, char *words, struct err *er
     static const char of_model[] = "model=";
     struct buf b = { 0 };
     char **list;
-    const int count = split_words(words, &list);
+    const int count = plan_words(words, &list);
     p->rows = xreallocarray(p->rows, p->row_count + 1, sizeof *p->rows);
     struct score_row *r = &p->rows[p->row_count++];
     *r = (struct score_row){ .name = name, .step = -1 };
@@ -311,8 +80,9 @@ static int add_text_row(struct score_plan *p, const char *text, struct err *err)
     const char *colon = strstr(text, ": ");
     if (!colon && text_ends(text, ":")) colon = text + strlen(text) - 1;
     const bool named = colon && !memchr(text, '=', (size_t)(colon - text));
-    char *words = trimmed(named ? colon + 1 : text, strlen(named ? colon + 1 : text));
-    return add_row(p, named ? trimmed(text, (size_t)(colon - text)) : xstrdup(words), words, err);
+    char *words = plan_trimmed(named ? colon + 1 : text, strlen(named ? colon + 1 : text));
+    return add_row(p, named ? plan_trimmed(text, (size_t)(colon - text)) : xstrdup(words), words,
+                   err);
 }
 
 static char *with_name(const char *name, const char *more)
@@ -524,9 +294,10 @@ static int check_compares(const struct score_plan *p, struct err *err)
 // of `row`.
 static void add_run(struct factors *f, char *row, const char *text)
 {
-    const size_t length = until(text, " \t");
+    const size_t length = plan_until(text, " \t");
     f->runs = xreallocarray(f->runs, f->run_count + 1, sizeof *f->runs);
-    f->runs[f->run_count++] = (struct run){ unquoted(text, length), row, xstrdup(text + length) };
+    f->runs[f->run_count++] =
+        (struct run){ plan_unquoted(text, length), row, xstrdup(text + length) };
 }
 
 // Adds the seeds of a line "seeds N N ...", which are separated by spaces.
@@ -542,28 +313,29 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
                      struct err *err)
 {
     const size_t length = strcspn(line, " \t");
-    char *key = xstrndup(line, length), *text = trimmed(line + length, strlen(line + length));
+    char *key = xstrndup(line, length), *text = plan_trimmed(line + length, strlen(line + length));
     const bool of_run = !strcmp(key, "checkpoints");
     const bool named = !strcmp(key, "row") || !strcmp(key, "model");
-    const size_t colon = until(text, named || of_run ? ":" : "|");
-    char *name = text[colon] ? unquoted(text, colon) : xstrdup("");
+    const size_t colon = plan_until(text, named || of_run ? ":" : "|");
+    char *name = text[colon] ? plan_unquoted(text, colon) : xstrdup("");
     char *after =
-        trimmed(text + colon + (text[colon] != 0), text[colon] ? strlen(text + colon + 1) : 0);
+        plan_trimmed(text + colon + (text[colon] != 0), text[colon] ? strlen(text + colon + 1) : 0);
     int status = 0;
     if (named && !*name)
         status = err_set(err, "write '%s NAME: ...'", key);
     else if (!strcmp(key, "set"))
-        status = read_set(p, text, limit, err);
+        status = score_sets_line(&p->sets, text, limit, err);
     else if (!strcmp(key, "row")) {
         status = add_row(p, name, after, err);
         name = after = NULL;
     } else if (!strcmp(key, "model")) {
         f->models = xreallocarray(f->models, f->model_count + 1, sizeof *f->models);
-        f->models[f->model_count++] = (struct named_model){ name, unquoted(after, strlen(after)) };
+        f->models[f->model_count++] =
+            (struct named_model){ name, plan_unquoted(after, strlen(after)) };
         name = NULL;
     } else if (!strcmp(key, "sets") && *text) {
-        char *path = unquoted(text, strlen(text));
-        status = add_sets(p, path, limit, err);
+        char *path = plan_unquoted(text, strlen(text));
+        status = score_sets_add(&p->sets, path, limit, err);
         free(path);
     } else if (of_run) {
         add_run(f, name, text[colon] ? after : text);
@@ -573,7 +345,7 @@ static int read_line(struct score_plan *p, struct factors *f, const char *line, 
     } else if (!strcmp(key, "compare") && *name && *after) {
         p->compares = xreallocarray(p->compares, p->compare_count + 1, sizeof *p->compares);
         p->compares[p->compare_count++] =
-            (struct score_compare){ name, unquoted(after, strlen(after)) };
+            (struct score_compare){ name, plan_unquoted(after, strlen(after)) };
         name = NULL;
     } else {
         status = err_set(
@@ -614,7 +386,7 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
     char *all = xstrdup(text), *rest = all;
     *p = (struct score_plan){ 0 };
     for (char *line; status == 0 && (line = strsep(&rest, "\n"));) {
-        char *plain = trimmed(line, strlen(line));
+        char *plain = plan_trimmed(line, strlen(line));
         number++;
         if (*plain && *plain != '#') status = read_line(p, &f, plain, limit, err);
         free(plain);
@@ -622,7 +394,7 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
     free(all);
     if (status < 0)
         err_in(err, "%s:%d", name, number);
-    else if (!p->set_count)
+    else if (!p->sets.count)
         status = err_set(err, "%s: a plan needs a line 'set NAME: DATA', 'sets DIR' or 'sets FILE'",
                          name);
     else if ((status = multiply(p, &f, err)) < 0 || (status = check_compares(p, err)) < 0)
@@ -634,7 +406,7 @@ int score_plan_parse(struct score_plan *p, const char *text, const char *name, i
 
 int score_plan_read(struct score_plan *p, const char *file, int64_t limit, struct err *err)
 {
-    char *text = read_text(file, err);
+    char *text = plan_text(file, err);
     const int status = text ? score_plan_parse(p, text, file, limit, err) : -1;
     free(text);
     return status;
@@ -644,10 +416,10 @@ int score_plan_of_sets(struct score_plan *p, const char *sets, const char *setti
                        struct err *err)
 {
     *p = (struct score_plan){ 0 };
-    int status = add_sets(p, sets, limit, err);
+    int status = score_sets_add(&p->sets, sets, limit, err);
     char *copy = xstrdup(settings ? settings : "now"), *rest = copy;
     for (char *row; status == 0 && (row = strsep(&rest, "|"));) {
-        char *words = trimmed(row, strlen(row));
+        char *words = plan_trimmed(row, strlen(row));
         status = add_text_row(p, words, err);
         free(words);
     }
@@ -730,7 +502,7 @@ struct settings *score_row_settings(const struct score_row *r, const struct prop
     struct proposal p = *base;
     struct settings *settings = NULL;
     char **words, *copy = xstrdup(r->words);
-    const int count = split_words(copy, &words);
+    const int count = plan_words(copy, &words);
     int status = 0;
     for (int i = 0; i < count && status == 0; i++) status = add_word(&v, words[i], base, err);
     if (status == 0 && (status = proposal_check(&p, v.list, v.count, err)) == 0) {
@@ -797,9 +569,9 @@ int score_plan_settings(const struct score_plan *p, const struct proposal *base,
 int score_plan_check(const struct score_plan *p, const struct settings *settings, struct model *m,
                      struct err *err)
 {
-    for (size_t i = 0; i < p->set_count; i++)
-        if (evaluate_options_check(&p->sets[i].options, err) < 0)
-            return err_in(err, "set %s", p->sets[i].name);
+    for (size_t i = 0; i < p->sets.count; i++)
+        if (evaluate_options_check(&p->sets.list[i].options, err) < 0)
+            return err_in(err, "set %s", p->sets.list[i].name);
     for (size_t i = 0; i < p->row_count; i++) {
         const struct score_row *r = &p->rows[i];
         const struct proposal base = { .from = settings,
@@ -817,20 +589,12 @@ int score_plan_check(const struct score_plan *p, const struct settings *settings
 
 void score_plan_release(struct score_plan *p)
 {
-    for (size_t i = 0; i < p->set_count; i++) {
-        struct score_set *s = &p->sets[i];
-        evaluate_options_release(&s->options);
-        free(s->name);
-        free(s->text);
-        free(s->argv);
-    }
-    free(p->sets);
+    score_sets_release(&p->sets);
     rows_release(p->rows, p->row_count);
     for (size_t i = 0; i < p->compare_count; i++) {
         free(p->compares[i].from);
         free(p->compares[i].to);
     }
     free(p->compares);
-    names_release(&p->others);
     *p = (struct score_plan){ 0 };
 }

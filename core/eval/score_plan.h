@@ -4,22 +4,19 @@
 //   # comment
 //   set POPE: data/POPE.tsv --set pope --limit 500        DATA and options, as of /eval
 //   sets data                                             all sets in a folder
-//   row Vanilla: off                                      settings, as of /compare
-//   row FastV: prune.score=attention prune.layer={early} adapter=runs/a-{seed}
-//   row IRA: model=runs/ira ira.on=on                     a model of its own
-//   row LoRA: runs/lora                                   the folder of an adapter or model
-//   model 7B: llava-1.5-7b-hf                             every row without a model of its own
-//   checkpoints runs/sft                                  every row as step 0, then per checkpoint
-//   checkpoints IRA: runs/ira ira.on=on                   the row IRA; settings per checkpoint
-//   seeds 1 2 3                                           every row with {seed}, for each seed
-//   compare FastV | CAPA                                  reports the difference CAPA - FastV
+//   (core/eval/score_sets.h) row Vanilla: off                                      settings, as of
+//   /compare row FastV: prune.score=attention prune.layer={early} adapter=runs/a-{seed} row IRA:
+//   model=runs/ira ira.on=on                     a model of its own row LoRA: runs/lora the folder
+//   of an adapter or model model 7B: llava-1.5-7b-hf                             every row without
+//   a model of its own checkpoints runs/sft                                  every row as step 0,
+//   then per checkpoint checkpoints IRA: runs/ira ira.on=on                   the row IRA; settings
+//   per checkpoint seeds 1 2 3                                           every row with {seed}, for
+//   each seed compare FastV | CAPA                                  reports the difference CAPA -
+//   FastV
 //
 // Rows of the same name are repetitions, such as seeds: tables show their mean. The table's
 // differences are relative to the first row. Names, folders and words with spaces, ':' or
 // '|' are put in double quotes.
-//
-// In a folder, files and folders that contain a set and have its name in theirs (or are named like
-// its official file) are sets, and so are data sets that /eval reads without --set.
 #ifndef CORE_EVAL_SCORE_PLAN_H
 #define CORE_EVAL_SCORE_PLAN_H
 
@@ -28,14 +25,7 @@
 
 #include "core/base/names.h"
 #include "core/engine/proposal.h"
-#include "core/eval/evaluate_job.h"
-
-struct score_set {
-    char *name, *text; // text: holds the words of argv
-    char **argv;
-    int argc;
-    struct evaluate_options options; // borrows argv
-};
+#include "core/eval/score_sets.h"
 
 struct score_row {
     char *name;
@@ -45,13 +35,12 @@ struct score_row {
 };
 
 struct score_plan {
-    struct score_set *sets;
+    struct score_sets sets;
     struct score_row *rows;
     struct score_compare {
         char *from, *to; // names of rows
     } * compares;
-    size_t set_count, row_count, compare_count;
-    struct names others; // entries of folders that are not sets
+    size_t row_count, compare_count;
 };
 
 // Reads a plan from a file. limit: number of samples of each set without its own --limit; 0: all.

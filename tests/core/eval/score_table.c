@@ -169,10 +169,10 @@ static void plans_are_multiplied(void **state)
     struct score_plan p = read_plan(folder, text, &err);
     free(text);
     assert_string_equal(err.text, "");
-    assert_int_equal(p.set_count, 2);
-    assert_int_equal(p.sets[0].options.limit, 3);
-    assert_int_equal(p.sets[1].options.limit, 7);
-    assert_string_equal(p.sets[1].name, "two");
+    assert_int_equal(p.sets.count, 2);
+    assert_int_equal(p.sets.list[0].options.limit, 3);
+    assert_int_equal(p.sets.list[1].options.limit, 7);
+    assert_string_equal(p.sets.list[1].name, "two");
     static const char *const names[] = { "a, x", "a, y", "b", "b" };
     static const char *const models[] = { "m/x", "m/y", "own", "own" };
     assert_int_equal(p.row_count, 4);
@@ -284,7 +284,7 @@ static void official_files_name_their_sets(void **state)
         scratch_write(folder, files[i][0], files[i][1], strlen(files[i][1]));
         const int status = score_plan_of_sets(&p, folder, NULL, 0, &err);
         assert_int_equal(status, files[i][2] ? 0 : -1);
-        if (files[i][2]) assert_string_equal(p.sets[0].name, files[i][2]);
+        if (files[i][2]) assert_string_equal(p.sets.list[0].name, files[i][2]);
         if (files[i][2]) score_plan_release(&p);
         scratch_remove(folder);
     }
@@ -301,10 +301,10 @@ static void data_sets_keep_their_kind(void **state)
     char *folder = scratch_new();
     for (int i = 0; i < 3; i++) scratch_text(folder, files[i], samples);
     if (score_plan_of_sets(&p, folder, NULL, 0, &err) < 0) fail_msg("%s", err.text);
-    assert_int_equal(p.set_count, 3);
+    assert_int_equal(p.sets.count, 3);
     for (int i = 0; i < 3; i++) {
-        assert_memory_equal(p.sets[i].name, files[i], strlen(p.sets[i].name));
-        assert_null(strstr(p.sets[i].text, "--set"));
+        assert_memory_equal(p.sets.list[i].name, files[i], strlen(p.sets.list[i].name));
+        assert_null(strstr(p.sets.list[i].text, "--set"));
     }
     score_plan_release(&p);
     scratch_remove(folder);
@@ -320,10 +320,10 @@ static void a_file_names_sets(void **state)
     char *text = xasprintf("sets %s\nrow a: off\nset three: c.json\n", path);
     p = read_plan(folder, text, &err);
     assert_string_equal(err.text, "");
-    assert_int_equal(p.set_count, 3);
-    assert_string_equal(p.sets[1].name, "two");
-    assert_int_equal(p.sets[1].options.limit, 3);
-    assert_int_equal(p.sets[2].options.limit, 7);
+    assert_int_equal(p.sets.count, 3);
+    assert_string_equal(p.sets.list[1].name, "two");
+    assert_int_equal(p.sets.list[1].options.limit, 3);
+    assert_int_equal(p.sets.list[2].options.limit, 7);
     score_plan_release(&p);
     static const char *const wrong[][2] = {
         { "set one: a.json\nrow a: off\n", "my.sets:2: a file of sets has only lines 'set NAME" },
