@@ -45,22 +45,13 @@ void stream_put(const struct stream *s, enum style style, const char *text)
 
 // --- text that grows -----------------------------------------------------------------------------
 
-// Returns whether the line is code: between ``` lines, or indented by four spaces or a tab.
-static bool is_code(const char *line, bool *fenced)
-{
-    const size_t spaces = strspn(line, " ");
-    const bool fence = !strncmp(line + spaces, "```", 3), inside = *fenced;
-    *fenced ^= fence;
-    return fence || inside || spaces >= 4 || line[spaces] == '\t';
-}
-
 static void end_word(struct growing *g)
 {
     const char *word = g->word.data;
     if (!g->word.length) return;
     const int columns = text_terminal_columns(g->to->file), spaces = (int)strspn(word, " ");
     if (!g->column) {
-        g->code = is_code(word, &g->fenced);
+        g->code = wrap_is_code(word, strlen(word), &g->fenced);
     } else if (columns && !g->code && !g->split && g->column + text_width(word) > columns) {
         fputc('\n', g->to->file);
         word += spaces;
@@ -140,7 +131,7 @@ static void wrap_lines(const struct stream *s, enum style style, const char *tex
     do {
         const char *end = strchrnul(text, '\n');
         char *line = xstrndup(text, (size_t)(end - text));
-        if (is_code(line, &fenced) || *line == '/') {
+        if (wrap_is_code(line, strlen(line), &fenced) || *line == '/') {
             stream_put(s, style, line);
             fputc('\n', s->file);
         } else {

@@ -18,10 +18,17 @@ struct wrap wrap_begin_marked(const char *text, int width)
     return w;
 }
 
-static bool is_code(const struct wrap *w, const char *line, size_t length)
+bool wrap_is_code(const char *line, size_t length, bool *fenced)
 {
-    if (length && line[0] == '\t') return true;
-    return !w->marked && (w->fenced || (length >= 4 && !memcmp(line, "    ", 4)));
+    size_t spaces = 0, ticks = 0;
+    while (spaces < length && line[spaces] == ' ') spaces++;
+    while (spaces + ticks < length && line[spaces + ticks] == '`') ticks++;
+    const size_t rest = spaces + ticks;
+    // Backticks that close on the same line are a code span.
+    const bool fence = ticks >= 3 && (rest == length || !memchr(line + rest, '`', length - rest));
+    const bool inside = *fenced;
+    *fenced ^= fence;
+    return fence || inside || spaces >= 4 || (spaces < length && line[spaces] == '\t');
 }
 
 static bool is_letter(char c)
@@ -118,9 +125,8 @@ bool wrap_next(struct wrap *w)
         while (*w->next == ' ') w->next++;
     const char *end = strchrnul(w->next, '\n');
     const size_t left = (size_t)(end - w->next);
-    const bool fence = !w->marked && !w->within && left >= 3 && !memcmp(w->next, "```", 3);
-    if (!w->within) w->code = fence || is_code(w, w->next, left);
-    if (fence) w->fenced = !w->fenced;
+    if (!w->within)
+        w->code = w->marked ? *w->next == '\t' : wrap_is_code(w->next, left, &w->fenced);
     if (!w->within) w->hang = w->marked && !w->code ? item_indent(w->next, left) : 0;
     if (w->hang > w->width / 2) w->hang = 0;
     w->indent = w->within ? w->hang : 0;

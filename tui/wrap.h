@@ -32,6 +32,9 @@ struct wrap wrap_begin(const char *text, int width);
 // indent of their line; in a list item, they align with its words.
 struct wrap wrap_begin_marked(const char *text, int width);
 bool wrap_next(struct wrap *w);
+// Returns whether a line of unmarked text is code: a ``` line or one between two, which *fenced
+// remembers for the next line, or a line indented by four spaces or a tab.
+bool wrap_is_code(const char *line, size_t length, bool *fenced);
 int wrap_count(const char *text, int width); // lines; at least 1
 
 #endif

@@ -96,6 +96,25 @@ static void test_code(void **state)
         assert_int_equal(w.code, code[i]);
     }
     assert_false(wrap_next(&w));
+    // A list item may indent its fence; backticks that close on their line are no fence.
+    static const struct {
+        const char *line;
+        bool code, fenced;
+    } lines[] = { { "- item", false, false },
+                  { "  ```c", true, true },
+                  { "a long line", true, true },
+                  { "  ```", true, false },
+                  { "```x``` is text", false, false },
+                  { "``", false, false },
+                  { "  \tx", true, false },
+                  { "", false, false } };
+    bool fenced = false;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(wrap_is_code(lines[i].line, strlen(lines[i].line), &fenced),
+                         lines[i].code);
+        assert_int_equal(fenced, lines[i].fenced);
+    }
+    expect_lines(" ```\na bcd\n ```\na bcd", 4, " ```|a bc|d| ```|a |bcd");
     expect_lines("    a b c d", 7, "    a b| c d"); // spaces are kept, cut at the edge
 }
 
