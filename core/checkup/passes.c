@@ -71,9 +71,11 @@ static int attach(struct checkup *c, const struct settings *s, struct hooks *hoo
     if (conversation_hooks(&c->talk, s, checkup_tensors(c), hooks, err) < 0) return -1;
     if (c->listener) hooks_add(hooks, c->listener);
     if (c->work->job)
-        hooks_add(hooks,
-                  &(struct hook){
-                      .wants = yield_wants, .run = yield_run, .self = c->work, .drafts = true });
+        hooks_add(hooks, &(struct hook){ .wants = yield_wants,
+                                         .run = yield_run,
+                                         .self = c->work,
+                                         .drafts = true,
+                                         .idle = true });
     return 0;
 }
 

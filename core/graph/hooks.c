@@ -49,14 +49,17 @@ struct site_keys site_keys(const struct site_args *args, int64_t i)
     return (struct site_keys){ NULL, first, end - first };
 }
 
-enum listener { ANYONE, METHOD, VALUE_METHOD };
+enum listener { ANYONE, READER, METHOD, VALUE_METHOD };
 
 static bool listened(const struct graph *g, const struct site *site, int layer, enum listener who)
 {
     if (!g->hooks) return false;
     for (int i = 0; i < g->hooks->count; i++) {
         const struct hook *h = &g->hooks->list[i];
-        const bool meant = who == ANYONE || (who == METHOD ? h->changes : h->values);
+        const bool meant = who == ANYONE   ? true
+                           : who == READER ? !h->idle
+                           : who == METHOD ? h->changes
+                                           : h->values;
         if (meant && h->wants(h->self, site, layer)) return true;
     }
     return false;
@@ -65,6 +68,11 @@ static bool listened(const struct graph *g, const struct site *site, int layer, 
 bool hooks_wanted(const struct graph *g, const struct site *site, int layer)
 {
     return listened(g, site, layer, ANYONE);
+}
+
+bool hooks_read(const struct graph *g, const struct site *site, int layer)
+{
+    return listened(g, site, layer, READER);
 }
 
 bool hooks_changing(const struct graph *g, const struct site *site, int layer)

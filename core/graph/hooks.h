@@ -191,6 +191,7 @@ struct hook {
     bool changes; // a method: may make the changes that the site allows
     bool values;  // a method that changes values: layers where it listens cache the changed values
     bool drafts;  // a probe that tolerates draft rows, which may be discarded later
+    bool idle;    // reads nothing (a pause between layers): no pass computes anything for it alone
 };
 
 enum { HOOKS_MAX = 16 };
@@ -203,6 +204,8 @@ struct hooks {
 
 void hooks_add(struct hooks *hooks, const struct hook *hook);
 bool hooks_wanted(const struct graph *g, const struct site *site, int layer);
+// True if a hook that is not idle listens at the site.
+bool hooks_read(const struct graph *g, const struct site *site, int layer);
 // hooks_changing: true if a method (not a probe) listens at the site. hooks_change_values: true if
 // one changes the layer's values.
 bool hooks_changing(const struct graph *g, const struct site *site, int layer);

@@ -232,8 +232,10 @@ static int yield_run(void *self, struct graph *g, const struct site *site, struc
 
 void job_hooks(struct job *j, struct hooks *hooks)
 {
-    hooks_add(hooks,
-              &(struct hook){ .wants = yield_wants, .run = yield_run, .self = j, .drafts = true });
+    hooks_add(
+        hooks,
+        &(struct hook){
+            .wants = yield_wants, .run = yield_run, .self = j, .drafts = true, .idle = true });
 }
 
 // --- reports -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 //
 // config.feature_layer counts hidden states as the reference implementation does: 0 is the first
 // block's input, -1 the last block's output, -2 the output of the block before it. Blocks after the
-// feature layer run only for listeners at their output.
+// feature layer run only for hooks that read their output.
 //
 // S' rows in the encoder, S features. Several pictures share a pass; a row attends only to its own
 // tile or window. A step whose weights a kind of encoder lacks is a no-op.
@@ -291,13 +291,13 @@ struct tensor *vision_forward(struct graph *g, const struct vision *v,
     struct vision_block block = { .config = c };
     vision_angles(g, &b, &block.cos, &block.sin); // [S', d/2]
 
-    // Runs the blocks up to the feature layer, and later ones only for listeners. On request the
-    // last block before the feature layer also measures its attention, but not with a tape, which
-    // recomputes blocks after the batch is gone.
+    // Runs the blocks up to the feature layer, and later ones only for hooks that read them. On
+    // request the last block before the feature layer also measures its attention, but not with a
+    // tape, which recomputes blocks after the batch is gone.
     const int depth = vision_depth(c);
     const bool focus = count && pictures[0].received && !g->tape;
     int blocks = c->layers;
-    while (blocks > depth && !hooks_wanted(g, SITE_VISION_LAYER, blocks)) blocks--;
+    while (blocks > depth && !hooks_read(g, SITE_VISION_LAYER, blocks)) blocks--;
     struct tensor *features = NULL;
     for (int l = 0; !graph_stop(g); l++) {
         each_picture(g, &b, SITE_VISION_LAYER, l, false, h);

@@ -8,9 +8,14 @@
 
 #include <cmocka.h>
 
+#include "core/base/mem.h"
+#include "core/graph/hooks.h"
 #include "core/graph/tape.h"
+#include "core/jobs/job.h"
+#include "core/model/model.h"
 #include "core/model/pass.h"
 #include "core/model/visual.h"
+#include "core/template/message.h"
 #include "tests/device.h"
 
 enum { D = 3, VOCAB = 6, PLACEHOLDER = 5 };
@@ -138,12 +143,65 @@ static void deep_rows_are_added_after_their_layers(void **state)
     arena_release(&step);
 }
 
+static bool wants_vision(void *self, const struct site *site, int layer)
+{
+    return site == SITE_VISION_LAYER;
+}
+
+static int note_layer(void *self, struct graph *g, const struct site *site, struct site_args *args)
+{
+    *(int *)self = args->layer;
+    return 0;
+}
+
+// Blocks after the feature layer are computed for a hook that reads them, but not for one that is
+// idle, such as that of jobs. The visual tokens are the same.
+static void idle_hooks_cost_no_block(void **state)
+{
+    struct err err;
+    struct model *m = model_load("tests/goldens/llava-1.5", test_device(), NULL, &err);
+    if (!m) fail_msg("%s", err.text);
+    const int depth = vision_depth(&m->vision.config), all = m->vision.config.layers;
+    assert_true(depth < all);
+    struct picture picture = { .image = { .width = 20, .height = 20, .channels = 3 } };
+    picture.image.pixels = xcalloc(20 * 20, 3);
+    struct arena step = { .backend = test_device() };
+    float *first = NULL;
+    for (int way = 0; way < 3; way++) { // no hooks, idle ones, and a reader
+        int last = 0;
+        struct job job = { 0 };
+        struct hooks hooks = { 0 };
+        struct graph g = { .backend = test_device(), .arena = &step, .hooks = way ? &hooks : NULL };
+        job_hooks(&job, &hooks);
+        assert_true(hooks.list[0].wants(&job, SITE_VISION_LAYER, all));
+        hooks.list[0] = (struct hook){
+            .wants = wants_vision, .run = note_layer, .self = &last, .idle = hooks.list[0].idle
+        };
+        if (way == 2) hooks.list[0].idle = false;
+        const struct tensor *tokens = visual_encode(&g, m, &picture, 0, NULL);
+        if (!tokens) fail_msg("%s", g.err.text);
+        assert_int_equal(last, way == 2 ? all : way ? depth : 0);
+        float *now = xmalloc(tensor_bytes(tokens));
+        graph_download(&g, now, tokens);
+        if (first) assert_memory_equal(now, first, tensor_bytes(tokens));
+        if (first)
+            free(now);
+        else
+            first = now;
+    }
+    free(first);
+    free(picture.image.pixels);
+    arena_release(&step);
+    model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_visual_row_gets_its_own_token),
         cmocka_unit_test(a_picture_without_tokens_is_an_error),
         cmocka_unit_test(deep_rows_are_added_after_their_layers),
+        cmocka_unit_test(idle_hooks_cost_no_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
