@@ -210,6 +210,11 @@ static int read_targets(struct adapter_config *c, struct err *err)
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))
         return 0;
+    const cJSON *layers = json_get(c->json, "layers_to_transform");
+    if (layers && !cJSON_IsNull(layers))
+        return err_set(err,
+                       "\"layers_to_transform\" needs a list in \"target_modules\", which is a "
+                       "pattern: PEFT refuses both; name the layers in the pattern");
     c->target = pattern_new("", target->valuestring, err);
     return c->target ? 0 : err_in(err, "\"target_modules\"");
 }

@@ -39,6 +39,9 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": [\"q_proj\"]}", "ignore it" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": 0}", "layers.1." },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": [0, 1, 3]}", "layers.2." },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \".*proj\", "
+          "\"layers_to_transform\": [0]}",
+          "PEFT refuses both" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": [\"up_proj\"]}", "up_proj" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": \".*[13].*v_proj\"}",
           "layers.1.self_attn.v_proj" },

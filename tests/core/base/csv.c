@@ -64,7 +64,7 @@ static void names_of_columns_may_be_given(void **state)
     static const char text[] = "\xef\xbb\xbf"
                                "1,2\n3\n";
     assert_int_equal(csv_parse(&t, text, sizeof text - 1, "a,b", "test", &err), -1);
-    assert_string_equal(err.text, "test: line 2 has 1 fields, but the first line has 2");
+    assert_string_equal(err.text, "test: line 2 has 1 field, but the first line has 2");
     assert_int_equal(csv_parse(&t, text, sizeof text - 3, "a,b", "test", &err), 0);
     assert_int_equal(t.row_count, 1);
     assert_string_equal(csv_cell(&t, 0, csv_column(&t, "b")), "2");
@@ -76,7 +76,7 @@ static void odd_files_are_refused(void **state)
     struct csv t;
     struct err err;
     assert_int_equal(parse(&t, "a,b\n1,2\n3\n", &err), -1);
-    assert_non_null(strstr(err.text, "line 3 has 1 fields, but the first line has 2"));
+    assert_non_null(strstr(err.text, "line 3 has 1 field, but the first line has 2"));
     assert_int_equal(parse(&t, "a,\"b\n1,2\n", &err), -1);
     assert_non_null(strstr(err.text, "closing quote"));
     assert_int_equal(csv_parse(&t, "a\0b", 3, NULL, "test", &err), -1);
