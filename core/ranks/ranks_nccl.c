@@ -14,7 +14,7 @@ struct nccl_id {
 enum { NCCL_BYTES = 0, NCCL_FLOATS = 7, NCCL_SUM = 0 };
 
 struct ranks_gpu {
-    void *file, *comm;
+    void *comm;
     void *(*stream)(void);
     const char *(*reason)(int result);
     int (*id)(struct nccl_id *id);
@@ -48,10 +48,10 @@ static int open_library(struct ranks_gpu *gpu, struct err *err)
         { "ncclCommDestroy", (void **)&gpu->destroy },
         { "ncclCommAbort", (void **)&gpu->abort },
     };
-    gpu->file = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (!gpu->file) return err_set(err, "cannot load NCCL (%s)", dlerror());
+    void *file = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!file) return err_set(err, "cannot load NCCL (%s)", dlerror());
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!(*names[i].at = dlsym(gpu->file, names[i].name)))
+        if (!(*names[i].at = dlsym(file, names[i].name)))
             return err_set(err, "libnccl.so.2 lacks '%s'", names[i].name);
     return 0;
 }
@@ -100,12 +100,9 @@ int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err)
         r->gpu = gpu;
         return 0;
     }
-    // Another rank failed after this one had connected. Destroying could wait for that rank.
-    if (gpu->comm)
-        gpu->abort(gpu->comm); // as in ranks_gpu_close, the library stays loaded
-    else if (gpu->file)
-        dlclose(gpu->file);
-    free(gpu);
+    // Another rank may have failed after this one connected; destroying could wait for it.
+    if (gpu->comm) gpu->abort(gpu->comm);
+    free(gpu); // as in ranks_gpu_close, the library stays loaded
     return status;
 }
 
