@@ -4,8 +4,8 @@
 //
 // Columns of S never mix: they are computed in slices that stay in a first-level cache. Up to
 // FEW_ROWS rows are computed one after the other: their bits are those of each row alone. More rows
-// are computed in chunks, by products of small matrices; a row's bits then depend on the rows
-// before it in its call. They never depend on later rows or on the number of threads.
+// are computed in chunks, by products of small matrices; the bits of a row then depend on the row
+// at which its call begins. Bits never depend on the number of threads.
 #include "kernels/delta_rule.h"
 #include "kernels/matmul_few.h"
 
@@ -14,6 +14,8 @@ enum {
     CHUNK = WIDE,             // rows of a chunk: square matrices let one tile serve all products
     TILE = VEC == 16 ? 8 : 4, // rows of a tile
 };
+
+static const float FAINT = 1e-30F; // far below a rounding error of what it is added to
 
 struct call {
     struct delta_sizes size;
@@ -28,9 +30,10 @@ struct slice {
     float *S; // [width,WIDE]; zeros fill rows and columns
 };
 
-// The rows of a chunk from row `first` on. Zeros fill the last tile: its rows change nothing.
+// The rows of a chunk from row `first` on. In chunks, `rows` is rounded up to whole tiles: the
+// added rows have zeros for queries, keys and beta, and 1 for alpha, and change nothing.
 struct chunk {
-    int64_t first, rows; // rows: whole tiles
+    int64_t first, rows;
     float *q, *k; // of one key head: unit queries (divided by sqrt(dk)) and keys [rows,width]
     float alpha[CHUNK], beta[CHUNK]; // of one value head
 };
@@ -229,27 +232,33 @@ static void multiply(float *to, const float *a, int64_t rows, int64_t n, const f
     }
 }
 
-// `turned`: memory for [width,CHUNK].
+// `transposed`: memory for [width,CHUNK].
 static void multiply_keys(const struct call *c, const struct chunk *w, struct dots *d,
-                          float *turned)
+                          float *transposed)
 {
     for (int64_t e = 0; e < c->width; e++)
         for (int64_t j = 0; j < CHUNK; j++)
-            turned[e * CHUNK + j] = j < w->rows ? w->k[j * c->width + e] : 0;
-    multiply(d->kk, w->k, w->rows, c->width, turned);
-    multiply(d->qk, w->q, w->rows, c->width, turned);
+            transposed[e * CHUNK + j] = j < w->rows ? w->k[j * c->width + e] : 0;
+    multiply(d->kk, w->k, w->rows, c->width, transposed);
+    multiply(d->qk, w->q, w->rows, c->width, transposed);
 }
 
-// Multiplies dots by f(i,j), 0 for j > i; writes f.
+static float faint_as_zero(float x)
+{
+    return x < FAINT ? 0 : x;
+}
+
+// Multiplies dots by f(i,j), 0 for j > i. Writes f(i) and to_end, which holds row i of f(i,j) on
+// the way. f below FAINT counts as 0: smaller numbers become denormal, which are slow, in products.
 static void fade_dots(const struct chunk *w, struct dots *d)
 {
     float whole = 1, *f = d->to_end; // f(i,j) at row i
     memset(f, 0, CHUNK * sizeof *f);
     for (int64_t i = 0; i < w->rows; i++) {
         const int64_t row = i * CHUNK;
-        for (int64_t j = 0; j < CHUNK; j++) f[j] *= w->alpha[i];
+        for (int64_t j = 0; j < i; j++) f[j] = faint_as_zero(f[j] * w->alpha[i]);
         f[i] = 1;
-        d->f[i] = whole *= w->alpha[i];
+        d->f[i] = whole = faint_as_zero(whole * w->alpha[i]);
         for (int64_t j = 0; j < CHUNK; j++) {
             d->faded_kk[row + j] = f[j] * d->kk[row + j];
             d->faded_qk[row + j] = f[j] * d->qk[row + j];
@@ -308,7 +317,8 @@ static void whole_chunk(const struct call *c, const struct chunk *w, const struc
 
 // --- all rows ------------------------------------------------------------------------------------
 
-// Slices of the value heads of one key head, a slice of each head in turn.
+// Returns slice i of a key head's value heads: all slices of the first head, then those of the
+// next.
 static struct slice slice_at(const struct call *c, int64_t key_head, int64_t i, float *S)
 {
     const int64_t of_head = (c->size.dv + WIDE - 1) / WIDE, first = i % of_head * WIDE;
@@ -328,7 +338,7 @@ static void run_task(const struct call *c, int64_t key_head, int64_t from, int64
     const bool few = rows <= FEW_ROWS;
     struct chunk w = { .q = memory, .k = memory + keys };
     _Alignas(64) struct dots dots;
-    float *turned = memory + 2 * keys, *S = memory + 3 * keys;
+    float *transposed = memory + 2 * keys, *S = memory + 3 * keys;
     for (int64_t i = from; i < end; i++) {
         const struct slice p = slice_at(c, key_head, i, S + (i - from) * state);
         load_state(c, &p, before);
@@ -338,7 +348,7 @@ static void run_task(const struct call *c, int64_t key_head, int64_t from, int64
         int64_t head = -1;
         w.rows = few ? rows : tiles < CHUNK ? tiles : CHUNK;
         load_keys(c, &w, key_head);
-        if (!few) multiply_keys(c, &w, &dots, turned);
+        if (!few) multiply_keys(c, &w, &dots, transposed);
         for (int64_t i = from; i < end; i++) {
             const struct slice p = slice_at(c, key_head, i, S + (i - from) * state);
             if (p.head != head) {
@@ -357,8 +367,19 @@ static void run_task(const struct call *c, int64_t key_head, int64_t from, int64
     }
 }
 
-// A task computes all slices of a key head, which share its keys, or a part of them if there are
-// more threads than key heads.
+// Returns how many slices of a key head a task computes: all, which share its keys, or fewer if
+// that gives the busiest thread less to do.
+static int64_t slices_of_task(int64_t key_heads, int64_t slices, int64_t threads)
+{
+    int64_t best = slices, least = INT64_MAX;
+    for (int64_t each = slices; each > 0; each--) {
+        const int64_t tasks = key_heads * ((slices + each - 1) / each);
+        const int64_t busiest = (tasks + threads - 1) / threads * each;
+        if (busiest < least) least = busiest, best = each;
+    }
+    return best;
+}
+
 int KERNEL(delta_rule)(struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
                        struct tensor *after)
 {
@@ -366,9 +387,8 @@ int KERNEL(delta_rule)(struct tensor *y, const struct delta_inputs *p, const str
     const struct call c = { s, p, y, (s.dk + TILE - 1) / TILE * TILE };
     const int64_t slices = s.heads / s.key_heads * ((s.dv + WIDE - 1) / WIDE);
     const int64_t threads = omp_get_max_threads();
-    const int64_t wanted = (threads + s.key_heads - 1) / s.key_heads; // tasks of a key head
-    const int64_t of_task = (slices + wanted - 1) / wanted,
-                  tasks = (slices + of_task - 1) / of_task;
+    const int64_t of_task = slices_of_task(s.key_heads, slices, threads);
+    const int64_t tasks = (slices + of_task - 1) / of_task; // of a key head
     const int64_t floats = 3 * CHUNK * c.width + of_task * c.width * WIDE;
     float *memory = cpu_scratch((size_t)(threads * floats) * sizeof *memory);
     if (!memory) return -1;

@@ -50,10 +50,10 @@ int delta_prepare(const struct prepared t, const struct delta_inputs *p, const s
 
 // --- row by row ----------------------------------------------------------------------------------
 
-// Unless it is NULL, `chunks` receives the states before rows 0, CHUNK, 2 CHUNK ..
+// Unless it is NULL, `stored` receives the states before rows 0, STORED_ROWS, 2 STORED_ROWS ..
 static __global__ void __launch_bounds__(THREADS)
     delta_kernel(float *y, const float *x, struct prepared t, const float *before, float *after,
-                 float *chunks, struct delta_sizes s)
+                 float *stored, struct delta_sizes s)
 {
     __shared__ float q[MOST], k[MOST];
     const struct column c = own_column(s);
@@ -61,8 +61,8 @@ static __global__ void __launch_bounds__(THREADS)
     load_state(S, before, c, s);
     for (int64_t n = 0; n < s.rows; n++) {
         load_row(q, k, t, c, s, n);
-        if (chunks && n % CHUNK == 0)
-            store_state(chunks + n / CHUNK * s.heads * s.dk * s.dv, S, c, s);
+        if (stored && n % STORED_ROWS == 0)
+            store_state(stored + n / STORED_ROWS * s.heads * s.dk * s.dv, S, c, s);
         const float alpha = t.alpha[n * s.heads + c.h], beta = t.beta[n * s.heads + c.h];
         const int64_t at = 2 * s.key_heads * s.dk + c.h * s.dv + c.j;
         const float v = c.real ? x[n * s.row + at] : 0;
@@ -77,12 +77,15 @@ static __global__ void __launch_bounds__(THREADS)
 
 // --- in chunks -----------------------------------------------------------------------------------
 //
-// The formulas are those of kernels/delta_rule.c. One kernel computes for each chunk and value head
-// what does not depend on the state; T [CHUNK,CHUNK] with u = T (v - f(i) S^T k_i) is a triangular
-// inverse. The other walks over the chunks with SLICE columns of a state.
+// The formulas are those of kernels/delta_rule.c. chunk_kernel computes for each chunk and value
+// head what does not depend on the state, also T = (I + A)^-1 diag(beta), where A_ij = beta_i
+// f(i,j) (k_i . k_j) for j < i, so that u = T (v - f(i) S^T k). beta is 0 after the last row, and
+// so are those rows and columns of T. delta_chunks_kernel walks over the chunks with SLICE columns
+// of a state.
 
-static constexpr int WIDTH = 128;         // elements of a key, padded with zeros
-static constexpr int SLICE = 16;          // columns of a state
+static constexpr int WIDTH = 128; // elements of a key, padded with zeros
+static constexpr int SLICE = 16;  // columns of a state
+static_assert(STORED_ROWS == CHUNK, "a chunk begins at each stored state");
 static constexpr int CHUNK_THREADS = 128; // 16 rows of 8 threads
 static constexpr int ROWS = CHUNK_THREADS / 8;
 // Floats between rows in shared memory: rows that a warp reads together lie in different banks.
@@ -92,9 +95,9 @@ static constexpr int KEY_PITCH = WIDTH + 4, DOT_PITCH = CHUNK + 4;
 // and f(C,j) [2,CHUNK].
 static constexpr int MATRICES = 2 * CHUNK * CHUNK, CHUNK_FLOATS = MATRICES + 2 * CHUNK;
 
-static __device__ int64_t key_head(const struct delta_sizes s, int64_t h)
+static __host__ __device__ int64_t chunks_of(const struct delta_sizes s)
 {
-    return s.alternate ? h % s.key_heads : h / (s.heads / s.key_heads);
+    return (s.rows + CHUNK - 1) / CHUNK;
 }
 
 // rows [2 * CHUNK,KEY_PITCH] = the keys, then the queries of the chunk from row n on.
@@ -173,8 +176,8 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
 // sum[a] += rows row + ROWS a of a product of [..,n] (`pitch` floats between rows) and [n,SLICE],
 // for two columns; n: a multiple of 4.
 template <int COUNT>
-static __device__ void add_product(float2 sum[COUNT], const float *from, int pitch, const float *by,
-                                   int n, int row, int column)
+static __device__ void add_rows_product(float2 sum[COUNT], const float *from, int pitch,
+                                        const float *by, int n, int row, int column)
 {
     for (int e = 0; e < n; e += 4) {
         float2 b[4];
@@ -201,7 +204,7 @@ struct chunk_memory {
 // One block per value head and slice. `in`: what chunk_kernel computed.
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     delta_chunks_kernel(float *y, const float *x, struct prepared t, const float *in,
-                        const float *before, float *after, float *chunks, struct delta_sizes s)
+                        const float *before, float *after, float *stored, struct delta_sizes s)
 {
     SHARED_MEMORY(struct chunk_memory, m);
     constexpr int OF_CHUNK = CHUNK / ROWS, OF_STATE = WIDTH / ROWS; // rows of a thread
@@ -213,13 +216,13 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         const int e = i / SLICE, j = i % SLICE;
         m->S[i] = before && e < s.dk && first + j < s.dv ? before[state + e * s.dv + j] : 0;
     }
-    in += h * ((s.rows + CHUNK - 1) / CHUNK) * CHUNK_FLOATS;
+    in += h * chunks_of(s) * CHUNK_FLOATS;
     for (int64_t n = 0; n < s.rows; n += CHUNK, in += CHUNK_FLOATS) {
         __syncthreads(); // S is written; the chunk before is read
-        for (int i = thread; chunks && i < WIDTH * SLICE; i += CHUNK_THREADS) {
+        for (int i = thread; stored && i < WIDTH * SLICE; i += CHUNK_THREADS) {
             const int e = i / SLICE, j = i % SLICE;
             if (e < s.dk && first + j < s.dv)
-                chunks[n / CHUNK * s.heads * s.dk * s.dv + state + e * s.dv + j] = m->S[i];
+                stored[n / STORED_ROWS * s.heads * s.dk * s.dv + state + e * s.dv + j] = m->S[i];
         }
         load_keys(m->rows, t, key, s, n);
         for (int i = thread; i < CHUNK * CHUNK; i += CHUNK_THREADS) {
@@ -238,7 +241,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         __syncthreads();
         // v - f(i) S^T k_i; the rows of S^T q stay in the thread that writes their outputs
         float2 read[2 * OF_CHUNK] = {}, u[OF_CHUNK] = {};
-        add_product<2 * OF_CHUNK>(read, m->rows, KEY_PITCH, m->S, WIDTH, row, column);
+        add_rows_product<2 * OF_CHUNK>(read, m->rows, KEY_PITCH, m->S, WIDTH, row, column);
         UNROLL
         for (int a = 0; a < OF_CHUNK; a++) {
             const int i = row + ROWS * a;
@@ -247,7 +250,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
             v[1] -= m->f[i] * read[a].y;
         }
         __syncthreads();
-        add_product<OF_CHUNK>(u, m->T, DOT_PITCH, m->v, CHUNK, row, column);
+        add_rows_product<OF_CHUNK>(u, m->T, DOT_PITCH, m->v, CHUNK, row, column);
         UNROLL
         for (int a = 0; a < OF_CHUNK; a++) {
             const int i = row + ROWS * a, at = i * SLICE + column;
@@ -263,13 +266,14 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
             const float f = m->f[row + ROWS * a];
             o[a] = { f * read[OF_CHUNK + a].x, f * read[OF_CHUNK + a].y };
         }
-        add_product<OF_CHUNK>(o, m->dots, DOT_PITCH, m->u, CHUNK, row, column);
+        add_rows_product<OF_CHUNK>(o, m->dots, DOT_PITCH, m->u, CHUNK, row, column);
         UNROLL
         for (int a = 0; a < OF_CHUNK; a++) {
             const int64_t at = n + row + ROWS * a;
+            if (!y || at >= s.rows || first + column >= s.dv) continue;
             float *to = y + (at * s.heads + h) * s.dv + first + column;
-            if (y && at < s.rows && first + column < s.dv) to[0] = o[a].x;
-            if (y && at < s.rows && first + column + 1 < s.dv) to[1] = o[a].y;
+            to[0] = o[a].x;
+            if (first + column + 1 < s.dv) to[1] = o[a].y;
         }
         const float whole = m->f[CHUNK - 1];
         float2 next[OF_STATE];
@@ -288,7 +292,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
             }
         }
         UNROLL
-        for (int a = 0; a < OF_STATE; a++) { // this thread alone has read these elements since
+        for (int a = 0; a < OF_STATE; a++) { // others last read S before the barrier after v
             float *S = m->S + (row + ROWS * a) * SLICE + column;
             S[0] = next[a].x;
             S[1] = next[a].y;
@@ -308,21 +312,16 @@ static bool in_chunks(const struct delta_sizes s)
     return s.rows > CUDA_FEW_ROWS && s.dk <= WIDTH;
 }
 
-static int64_t chunks_of(const struct delta_sizes s)
-{
-    return (s.rows + CHUNK - 1) / CHUNK;
-}
-
 size_t delta_forward_floats(const struct delta_sizes s)
 {
     return in_chunks(s) ? (size_t)(s.heads * chunks_of(s)) * CHUNK_FLOATS : 0;
 }
 
 int delta_forward(float *y, const float *x, const struct prepared t, const float *before,
-                  float *after, float *chunks, const struct delta_sizes s, float *memory)
+                  float *after, float *stored, const struct delta_sizes s, float *memory)
 {
     if (!in_chunks(s))
-        return LAUNCH(delta_kernel, column_blocks(s), THREADS, 0, y, x, t, before, after, chunks,
+        return LAUNCH(delta_kernel, column_blocks(s), THREADS, 0, y, x, t, before, after, stored,
                       s);
     const dim3 grid((unsigned)chunks_of(s), (unsigned)s.heads);
     const dim3 slices((unsigned)((s.dv + SLICE - 1) / SLICE), (unsigned)s.heads);
@@ -331,7 +330,7 @@ int delta_forward(float *y, const float *x, const struct prepared t, const float
         LAUNCH(chunk_kernel, grid, CHUNK_THREADS, 0, memory, t, s) < 0)
         return -1;
     return LAUNCH(delta_chunks_kernel, slices, CHUNK_THREADS, shared, y, x, t, memory, before,
-                  after, chunks, s);
+                  after, stored, s);
 }
 
 int delta_rule_cuda(struct tensor *y, const struct delta_inputs *p, const struct tensor *before,

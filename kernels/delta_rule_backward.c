@@ -3,7 +3,7 @@
 #include "kernels/delta_rule.h"
 
 // States are recomputed for this many rows at a time, from the state before them.
-enum { CHUNK = 32 };
+enum { STORED_ROWS = 32 };
 
 // One thread's memory for a key head: the state [dk,dv] before each chunk, and before each row of
 // one chunk; the gradient G [dk,dv] of the state; vectors [dv]; unit queries (divided by sqrt(dk))
@@ -15,16 +15,16 @@ struct back {
 
 static size_t back_floats(const struct delta_sizes *s)
 {
-    const int64_t chunks = (s->rows + CHUNK - 1) / CHUNK, size = s->dk * s->dv;
-    return (size_t)((chunks + CHUNK + 2) * size + 3 * s->dv + s->rows * (4 * s->dk + 2));
+    const int64_t chunks = (s->rows + STORED_ROWS - 1) / STORED_ROWS, size = s->dk * s->dv;
+    return (size_t)((chunks + STORED_ROWS + 2) * size + 3 * s->dv + s->rows * (4 * s->dk + 2));
 }
 
 static struct back back_at(const struct delta_sizes *s, float *memory)
 {
-    const int64_t chunks = (s->rows + CHUNK - 1) / CHUNK, size = s->dk * s->dv;
+    const int64_t chunks = (s->rows + STORED_ROWS - 1) / STORED_ROWS, size = s->dk * s->dv;
     struct back w = { .chunk = memory };
     w.state = w.chunk + chunks * size;
-    w.G = w.state + (CHUNK + 1) * size;
+    w.G = w.state + (STORED_ROWS + 1) * size;
     w.r = w.G + size;
     w.e = w.r + s->dv;
     w.du = w.e + s->dv;
@@ -132,7 +132,7 @@ static void back_head(const struct delta_sizes *s, const struct delta_inputs *p,
                       const struct delta_grads *d, const struct tensor *dy, const struct back *w,
                       int64_t h)
 {
-    const int64_t size = s->dk * s->dv, chunks = (s->rows + CHUNK - 1) / CHUNK;
+    const int64_t size = s->dk * s->dv, chunks = (s->rows + STORED_ROWS - 1) / STORED_ROWS;
     const int64_t wide = s->key_heads * s->dk;
     const float *x = p->x->data;
     double dlog_a = 0, dbias = 0;
@@ -141,12 +141,13 @@ static void back_head(const struct delta_sizes *s, const struct delta_inputs *p,
         w->alpha[n] = delta_alpha(p, h, n);
         w->beta[n] = delta_beta(p, h, n);
         const struct step in = step_at(s, w, x, h, n);
-        if (n % CHUNK == 0)
-            memcpy(w->chunk + n / CHUNK * size, w->state, (size_t)size * sizeof *w->state);
+        if (n % STORED_ROWS == 0)
+            memcpy(w->chunk + n / STORED_ROWS * size, w->state, (size_t)size * sizeof *w->state);
         follow(s, &in, w->state, w->state, w);
     }
     for (int64_t c = chunks - 1; c >= 0; c--) {
-        const int64_t from = c * CHUNK, end = from + CHUNK < s->rows ? from + CHUNK : s->rows;
+        const int64_t from = c * STORED_ROWS,
+                      end = from + STORED_ROWS < s->rows ? from + STORED_ROWS : s->rows;
         memcpy(w->state, w->chunk + c * size, (size_t)size * sizeof *w->state);
         for (int64_t n = from; n < end; n++) {
             const struct step in = step_at(s, w, x, h, n);

@@ -6,7 +6,7 @@
 // Scratch of the backward pass. `sums` [blocks, N, 2*dk + 2]: for each block and row, the gradients
 // of the unit query and key [2*dk], of alpha and of beta, summed over the block's columns.
 struct partial {
-    float *sums, *states; // states: before the rows of a chunk, [CHUNK, Hv, dk, dv]
+    float *sums, *states; // states: before the rows of a chunk, [STORED_ROWS, Hv, dk, dv]
     const float *chunks;  // states before each chunk
 };
 
@@ -36,8 +36,9 @@ static __global__ void __launch_bounds__(THREADS)
     float G[OWN], P[OWN];
     UNROLL
     for (int r = 0; r < OWN; r++) G[r] = 0;
-    for (int64_t chunk = (s.rows - 1) / CHUNK; chunk >= 0; chunk--) {
-        const int64_t from = chunk * CHUNK, end = from + CHUNK < s.rows ? from + CHUNK : s.rows;
+    for (int64_t chunk = (s.rows - 1) / STORED_ROWS; chunk >= 0; chunk--) {
+        const int64_t from = chunk * STORED_ROWS,
+                      end = from + STORED_ROWS < s.rows ? from + STORED_ROWS : s.rows;
         // The states before the rows of the chunk; each thread reads only what it has written.
         load_state(P, out.chunks + chunk * all, c, s);
         for (int64_t n = from; n < end; n++) {
@@ -163,7 +164,8 @@ int delta_rule_backward_cuda(const struct delta_grads *d, const struct tensor *d
     if (!s.rows) return 0;
     const unsigned blocks = column_blocks(s);
     const size_t all = (size_t)(s.heads * s.dk * s.dv);
-    const size_t chunks = (size_t)((s.rows + CHUNK - 1) / CHUNK) * all, states = CHUNK * all;
+    const size_t chunks = (size_t)((s.rows + STORED_ROWS - 1) / STORED_ROWS) * all,
+                 states = STORED_ROWS * all;
     const size_t sums = (size_t)blocks * (size_t)(s.rows * (2 * s.dk + 2));
     float *memory = static_cast<float *>(cuda_scratch(
         (prepared_floats(s) + chunks + states + sums + delta_forward_floats(s)) * sizeof(float)));

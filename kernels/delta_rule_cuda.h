@@ -12,7 +12,8 @@
 static constexpr int SPLIT = 8, COLUMNS = 32, THREADS = SPLIT * COLUMNS;
 static constexpr int MOST = 256;         // elements of a key
 static constexpr int OWN = MOST / SPLIT; // of a column that one thread holds
-static constexpr int CHUNK = 32; // rows that are computed together; rows between stored states
+static constexpr int CHUNK = 32;         // rows that are computed together
+static constexpr int STORED_ROWS = 32;   // rows between stored states
 static constexpr float LENGTH_EPS = 1e-6F;
 
 struct delta_sizes {
@@ -31,6 +32,11 @@ static inline struct delta_sizes sizes_of(const struct tensor *y, const struct d
 __device__ inline float softplus(float x)
 {
     return x > 20 ? x : log1pf(expf(x));
+}
+
+__device__ inline int64_t key_head(const struct delta_sizes s, int64_t h)
+{
+    return s.alternate ? h % s.key_heads : h / (s.heads / s.key_heads);
 }
 
 // Inputs of all columns: unit queries (divided by sqrt(dk)) and keys [N,Hk,dk]; alpha and beta
@@ -66,7 +72,7 @@ __device__ inline struct column own_column(const struct delta_sizes s)
     const int64_t blocks = (s.dv + COLUMNS - 1) / COLUMNS;
     struct column c;
     c.h = blockIdx.x / blocks;
-    c.key = (s.alternate ? c.h % s.key_heads : c.h / (s.heads / s.key_heads)) * s.dk;
+    c.key = key_head(s, c.h) * s.dk;
     c.j = blockIdx.x % blocks * COLUMNS + threadIdx.x / SPLIT;
     c.part = (int)(threadIdx.x % SPLIT);
     c.real = c.j < s.dv;
@@ -131,11 +137,11 @@ static inline unsigned column_blocks(const struct delta_sizes s)
 int delta_prepare(const struct prepared t, const struct delta_inputs *p,
                   const struct delta_sizes s);
 
-// Computes y [N,Hv,dv] and the state after the last row; unless it is NULL, `chunks` [.., Hv,dk,dv]
-// receives the states before rows 0, CHUNK, 2 CHUNK .. Any of the three may be NULL. Returns 0 or
-// -1.
+// Computes y [N,Hv,dv] and the state after the last row; `stored` [..,Hv,dk,dv] receives the states
+// before rows 0, STORED_ROWS, 2 STORED_ROWS .. y, before, after and stored may be NULL; `memory`:
+// delta_forward_floats(s). Returns 0 or -1.
 int delta_forward(float *y, const float *x, const struct prepared t, const float *before,
-                  float *after, float *chunks, const struct delta_sizes s, float *memory);
+                  float *after, float *stored, const struct delta_sizes s, float *memory);
 
 // Returns the floats of memory that delta_forward needs.
 size_t delta_forward_floats(const struct delta_sizes s);

@@ -59,8 +59,10 @@ OP(causal_conv, (struct tensor *y, const struct tensor *x, const struct tensor *
 //   alpha = exp(-exp(log_a) softplus(a + bias)), beta = sigmoid(b)
 //   S = alpha S;  S += k (x) beta (v - S^T k);  y = S^T q
 // S begins as before[Hv,dk,dv] (NULL: zeros); `after` (NULL: not needed) receives the state after
-// the last row and may be `before`; N may be 0. A row's bits do not depend on later rows, nor, if N
-// is at most backend->few_rows, on how the rows are split over calls.
+// the last row and may be `before`; N may be 0. A call of at most
+// backend->few_rows rows gives each row the bits that it has alone. In a longer call they depend on
+// the row at which the call begins, but not on how many rows follow; a row that is not finite may
+// make up to 31 rows before it so.
 OP(delta_rule, (struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
                 struct tensor *after))
 // y = gelu(x) in the given form; in place allowed.

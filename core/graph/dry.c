@@ -182,6 +182,50 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
     return need(threads * longest_run(q, k, first, end) * (SIDES * k->shape[2] + PIECE));
 }
 
+// Sizes of the gated delta rule: rows, key heads, value heads, elements of keys and values.
+struct delta {
+    int64_t rows, key_heads, heads, dk, dv;
+};
+
+static struct delta delta_of(const struct tensor *y, const struct delta_inputs *p)
+{
+    struct delta d = { y->shape[0], p->key_heads, y->shape[1], 0, y->shape[2] };
+    d.dk = (p->x->shape[1] - d.heads * d.dv) / (2 * d.key_heads);
+    return d;
+}
+
+// On a GPU: unit queries and keys, alphas and betas, and a chunk's matrices.
+static int64_t delta_on_gpu(const struct delta *d)
+{
+    enum { CHUNK = 32, MATRICES = 2 * CHUNK * CHUNK + 2 * CHUNK };
+    return d->rows * (2 * d->key_heads * d->dk + 2 * d->heads) +
+           (d->rows + CHUNK - 1) / CHUNK * d->heads * MATRICES;
+}
+
+static int dry_delta_rule(struct tensor *y, const struct delta_inputs *p,
+                          const struct tensor *before, struct tensor *after)
+{
+    enum { KEYS = 3 * 32 }; // rows of keys that a thread holds, beside the states of a key head
+    const struct delta d = delta_of(y, p);
+    if (like_gpu) return need(delta_on_gpu(&d));
+    return need(dry_threads() * d.dk * (KEYS + d.heads / d.key_heads * d.dv));
+}
+
+// States before each chunk and each row of a chunk. On a GPU, also the sums over 32 columns of each
+// row's gradients; on the CPU a thread holds these for one key head.
+static int dry_delta_rule_backward(const struct delta_grads *grads, const struct tensor *dy,
+                                   const struct delta_inputs *p)
+{
+    enum { STORED_ROWS = 32, COLUMNS = 32 };
+    const struct delta d = delta_of(dy, p);
+    const int64_t state = d.dk * d.dv, chunks = (d.rows + STORED_ROWS - 1) / STORED_ROWS;
+    if (like_gpu)
+        return need(delta_on_gpu(&d) + (chunks + STORED_ROWS) * d.heads * state +
+                    (d.dv + COLUMNS - 1) / COLUMNS * d.heads * d.rows * (2 * d.dk + 2));
+    const int64_t threads = dry_threads() < d.key_heads ? dry_threads() : d.key_heads;
+    return need(threads * ((chunks + STORED_ROWS) * state + 4 * d.rows * d.dk));
+}
+
 // --- fused forms (kernels/fused.cu) --------------------------------------------------------------
 
 // Returns how many f32 elements take as much memory as `numbers` bf16 elements.
@@ -284,6 +328,8 @@ static const struct backend dry = {
     .matmul_dx = dry_matmul_dx,
     .matmul_dw = dry_matmul_dw,
     .attention_backward = dry_attention_backward,
+    .delta_rule = dry_delta_rule,
+    .delta_rule_backward = dry_delta_rule_backward,
 };
 #pragma GCC diagnostic pop
 

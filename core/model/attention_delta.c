@@ -11,8 +11,9 @@
 // keeps both at some rows (core/model/kv_states.c). If a method has dropped rows before this layer,
 // the state comes from the rows that are left.
 //
-// The ops compute rows one by one, in order: a row has the same bits in a whole prompt, in any
-// piece of it and alone, if the products before the ops give it the same bits.
+// Pieces of up to backend->few_rows rows give each row the bits that it has alone. A longer piece
+// goes in chunks that begin at its first row, so the last bits of a row depend on where its piece
+// begins.
 #include <stdlib.h>
 #include <string.h>
 

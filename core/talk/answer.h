@@ -19,7 +19,8 @@ struct answer_options {
     bool all_logits;   // logits of every row of the prompt (for a probe)
     bool whole;        // ignore the cache: compute the whole prompt and its pictures (for a probe)
     // Recomputes cached rows so that the pass has many rows. The answer is then bit-identical with
-    // and without a cache, if the cached prompts were computed with `steady` too.
+    // and without a cache, if the cached prompts were computed with `steady` too. Not in layers
+    // with a recurrent state: its bits depend on the row at which a pass begins.
     bool steady;
     bool in_conversation, again;                            // copied to EVENT_ANSWER
     void (*sequence)(void *self, const struct sequence *s); // receives the prompt before it is

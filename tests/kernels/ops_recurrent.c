@@ -89,9 +89,9 @@ struct delta_case {
     bool alternate;
 };
 
-// Computes m rows from row `from` on; `state` is before and after them.
+// Computes m rows from row `from` on; `before` and `after` may be NULL or the same.
 static void run_rows(const struct backend *b, const struct delta_case *c, int64_t from, int64_t m,
-                     struct tensor *y, struct tensor *state)
+                     struct tensor *y, const struct tensor *before, struct tensor *after)
 {
     struct tensor some[4] = { c->x, c->a, c->beta, *y };
     for (int i = 0; i < 4; i++) {
@@ -100,37 +100,48 @@ static void run_rows(const struct backend *b, const struct delta_case *c, int64_
     }
     const struct delta_inputs p = { &some[0], &some[1], &some[2],    &c->log_a,
                                     &c->bias, KEYS,     c->alternate };
-    assert_int_equal(b->delta_rule(&some[3], &p, state, state), 0);
+    assert_int_equal(b->delta_rule(&some[3], &p, before, after), 0);
 }
 
-// Computes all rows from the state `first` on, and again in two calls. If `few`, rows are computed
-// alone, and two calls give the bits of one; else the first call's rows have the bits that they
-// have in a longer call.
-static void check_calls(const struct backend *b, struct delta_case *c, const struct tensor *first,
-                        const double *want, const double *state)
+// Computes all rows from `state` on, and again in two calls. Up to few_rows rows are computed
+// alone: two calls give the bits of one. Else the first call's rows have the bits that they have in
+// a longer call. Then computes all rows with other numbers of threads, which must not change a bit.
+static void check_calls(const struct backend *b, struct delta_case *c, struct tensor *state,
+                        const double *want, const double *want_state)
 {
-    const int64_t n = c->x.shape[0], part = n / 3, few = b->few_rows();
-    struct tensor after = *first, parts = c->y;
-    after.data = malloc(tensor_bytes(first) + 1);
-    memcpy(after.data, first->data, tensor_bytes(first));
+    static const int threads[] = { 1, 5, 64 };
+    const int64_t n = c->x.shape[0], part = n / 3, few = b->few_rows(), count = tensor_count(state);
+    struct tensor first = *state, after = *state, parts = c->y;
+    after.data = malloc(tensor_bytes(state) + 1);
+    first.data = malloc(tensor_bytes(state) + 1);
+    memcpy(first.data, state->data, tensor_bytes(state));
     parts.data = calloc(tensor_bytes(&parts) + 1, 1);
-    run_rows(b, c, 0, n, &c->y, &after);
-    close_check("delta_rule: state", after.data, state, tensor_count(first), 1e-5, 1e-5);
-    run_rows(b, c, 0, part, &parts, (struct tensor *)first);
+    run_rows(b, c, 0, n, &c->y, state, &after);
+    assert_memory_equal(first.data, state->data, tensor_bytes(state));
+    close_check("delta_rule", c->y.data, want, tensor_count(&c->y), 1e-5, 1e-5);
+    close_check("delta_rule: state", after.data, want_state, count, 1e-5, 1e-5);
+    run_rows(b, c, 0, part, &parts, state, state);
     if (n <= few || part > few)
         assert_memory_equal(parts.data, c->y.data, (size_t)(part * tensor_row(&parts)) * 4);
-    run_rows(b, c, part, n - part, &parts, (struct tensor *)first);
+    run_rows(b, c, part, n - part, &parts, state, state);
     if (n <= few) {
         assert_memory_equal(parts.data, c->y.data, tensor_bytes(&parts));
-        assert_memory_equal(first->data, after.data, tensor_bytes(first));
+        assert_memory_equal(state->data, after.data, tensor_bytes(state));
     }
     close_check("delta_rule: two calls", parts.data, want, tensor_count(&parts), 1e-5, 1e-5);
-    close_check("delta_rule: state of two calls", first->data, state, tensor_count(first), 1e-5,
-                1e-5);
-    free(after.data), free(parts.data);
+    close_check("delta_rule: state of two calls", state->data, want_state, count, 1e-5, 1e-5);
+    const int were = b->threads();
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        b->set_threads(threads[i]);
+        run_rows(b, c, 0, n, &parts, &first, NULL);
+        assert_memory_equal(parts.data, c->y.data, tensor_bytes(&parts));
+    }
+    b->set_threads(were);
+    free(after.data), free(first.data), free(parts.data);
 }
 
-// dk: width of keys. `fade`: scale of the logarithms of alphas; 30 makes products of alphas vanish.
+// dk: width of keys. `fade` scales a: with 30, alphas are near 0 or 1, and products of alphas
+// vanish.
 static void check_delta(const struct backend *b, int64_t n, int64_t dk, int64_t d, float fade,
                         bool alternate)
 {
@@ -149,7 +160,12 @@ static void check_delta(const struct backend *b, int64_t n, int64_t dk, int64_t 
     for (int64_t i = 0; i < size; i++) S[i] = ((float *)state.data)[i];
     plain_delta(want, S, &p, HEADS, dk, d);
     check_calls(b, &c, &state, want, S);
-    finish(b, "delta_rule", &c.y, want, 1e-5, 1e-5);
+    memset(state.data, 0, tensor_bytes(&state)); // NULL stands for zeros
+    run_rows(b, &c, 0, n, &c.y, &state, NULL);
+    struct tensor fresh = tensor_of(DTYPE_F32, 3, n, HEADS, d);
+    run_rows(b, &c, 0, n, &fresh, NULL, NULL);
+    assert_memory_equal(fresh.data, c.y.data, tensor_bytes(&fresh));
+    free(fresh.data), free(c.y.data), free(want);
     free(c.x.data), free(c.a.data), free(c.beta.data), free(c.log_a.data), free(c.bias.data);
     free(state.data), free(S);
 }
@@ -158,7 +174,10 @@ static void check_delta_rule(const struct backend *b, int64_t n, int64_t d)
 {
     check_delta(b, n, 5, d, 1, false);
     check_delta(b, n, 5, d, 30, true);
-    if (n == 33 && d == 80) check_delta(b, 197, 128, d, 1, false);
+    if (n != 33 || d != 80) return;
+    check_delta(b, 197, 128, d, 1, false);
+    const int64_t few = b->few_rows(), rows[] = { few, few + 1, 16, 32, 64 };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) check_delta(b, rows[i], 5, d, 1, false);
 }
 
 static const struct check checks[] = { CHECKED_IN_OPS_RECURRENT(ENTRY) };
