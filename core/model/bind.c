@@ -172,7 +172,10 @@ void bind_part(struct binder *b, struct linear *w, const char *whole,
     if (b->failed) return;
     b->failed = checkpoint_matrix(b->checkpoint, file, part, arena_of(b), &w->weight, b->err) < 0;
     if (b->shapes_only) w->weight.data = NULL;
-    if (!b->failed) record_weight(b, name, &w->weight)->linear = w;
+    if (b->failed) return;
+    struct weight *own = record_weight(b, name, &w->weight);
+    own->linear = w;
+    own->whole = xstrdup(file);
 }
 
 void bind_folded(struct binder *b, struct tensor *t, int64_t rows, int rank, const int64_t *shape,

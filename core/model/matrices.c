@@ -42,17 +42,20 @@ static bool fits_bf16(const struct safetensor *t)
     return fits;
 }
 
-// Lists the matrices that are not bf16 and that bf16 would change.
+// Lists the file's matrices that are not bf16 and that bf16 would change. The parts of one stored
+// matrix, such as a layer's experts, are bound one after the other.
 static struct tensor_groups matrices_changed(const struct model *m)
 {
     struct tensor_groups changed = { 0 };
+    const char *before = "";
     for (size_t i = 0; i < m->weights.count; i++) {
         const struct weight *w = &m->weights.list[i];
-        if (!is_governed(m, w) || w->tensor->dtype == DTYPE_BF16) continue;
-        const struct safetensor *t = checkpoint_find(m->checkpoint, w->name);
+        const char *name = w->whole ? w->whole : w->name;
+        if (!is_governed(m, w) || w->tensor->dtype == DTYPE_BF16 || !strcmp(name, before)) continue;
+        const struct safetensor *t = checkpoint_find(m->checkpoint, name);
+        before = name;
         if (!fits_bf16(t))
-            tensor_groups_add(&changed,
-                              tensor_pattern(t && t->stored ? t->stored : w->name, false));
+            tensor_groups_add(&changed, tensor_pattern(t && t->stored ? t->stored : name, false));
     }
     return changed;
 }

@@ -41,6 +41,7 @@ void weights_release(struct weights *w)
 {
     for (size_t i = 0; i < w->count; i++) {
         free(w->list[i].name);
+        free(w->list[i].whole);
         free(w->list[i].common);
     }
     for (size_t i = 0; i < w->gain_count; i++) free(w->gains[i].stored);

@@ -20,6 +20,7 @@ struct weight {
     char *common; // as Llama's files would spell it; train.params accepts it for any family
     struct tensor *tensor; // in the model's structs
     const void *bound;     // data of the tensor when it was bound
+    char *whole;           // the file's tensor of which it is a part; NULL: it has its own
     struct linear *linear; // the layer that has this as its weight (not bias); else NULL
     enum model_part_kind part;
     int gpu;      // GPU that holds the weight (backend_enter)
