@@ -168,6 +168,7 @@ static void other_configs_are_refused(void **state)
         { "\"use_bidirectional_attention\": \"all\"", "\"use_bidirectional_attention\" \"all\"" },
         { "\"global_head_dim\": 7", "heads of width 7" },
         { "\"per_layer_config\": {\"1\": {\"head_dim\": 128}}", "layer 1 differs in head sizes" },
+        { "\"per_layer_config\": {\"1\": {\"skip\": true}}", "layer 1: \"skip\"" },
         { "\"pad_token_id\": 262144", "\"pad_token_id\" 262144" },
         { "\"enable_moe_block\": true, \"num_experts\": 8, \"top_k_experts\": 2",
           "needs \"num_experts\", \"top_k_experts\" and \"moe_intermediate_size\"" },
