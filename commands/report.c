@@ -102,12 +102,11 @@ static bool is_end(const struct report_table *w, int column, const char *of, con
 }
 
 // Returns whether the column lies between the two columns of `ends` in each row that has these, and
-// whether any row has them. *whole: whether it has whole numbers only, as counts do.
-static bool is_between(const struct csv *t, int column, const int *ends, bool *whole)
+// whether any row has them.
+static bool is_between(const struct csv *t, int column, const int *ends)
 {
     bool any = false;
     double x, from, to;
-    *whole = true;
     for (size_t r = 0; r < t->row_count; r++) {
         const char *low = csv_cell(t, r, ends[0]), *high = csv_cell(t, r, ends[1]);
         if (!*low && !*high) continue;
@@ -115,29 +114,35 @@ static bool is_between(const struct csv *t, int column, const int *ends, bool *w
             !csv_number(high, &to) || !(from <= x && x <= to))
             return false;
         any = true;
-        *whole &= x == floor(x);
     }
     return any;
 }
 
+static bool is_count(const char *name)
+{
+    static const char *const counts[] = { "n",         "count",   "samples",
+                                          "questions", "answers", "pictures" };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!strcmp(name, counts[i])) return true;
+    return false;
+}
+
 // Returns the index of the only column before the columns at `i` and `i` + 1, "low" and "high",
-// that they may be the ends of: their values decide, because a count may precede them ("score",
-// "n", "low", "high"), and percentages may bound a count by chance. Of several columns, the only
-// one that has fractions; -1: none, or several.
+// that they may be the ends of; -1: none, or several. Values decide, because another column may
+// precede them ("score", "n", "low", "high"); a count may lie between them by chance.
 static int owner_of(const struct report_table *w, int i)
 {
-    int all = 0, fractions = 0, any = -1, fraction = -1;
+    int all = 0, scores = 0, any = -1, score = -1;
     for (int k = 0; k < i; k++) {
-        bool whole;
-        if (w->low[k] || w->is_end[k] || !is_between(&w->t, w->columns[k], w->columns + i, &whole))
+        if (w->low[k] || w->is_end[k] || !is_between(&w->t, w->columns[k], w->columns + i))
             continue;
         all++;
         any = k;
-        if (whole) continue;
-        fractions++;
-        fraction = k;
+        if (is_count(w->t.columns[w->columns[k]])) continue;
+        scores++;
+        score = k;
     }
-    return all == 1 ? any : fractions == 1 ? fraction : -1;
+    return all == 1 ? any : scores == 1 ? score : -1;
 }
 
 // Joins each column with the ends of its interval: "loss", "loss low", "loss high", or "score",
