@@ -4,19 +4,21 @@
 //   # comment
 //   set POPE: data/POPE.tsv --set pope --limit 500        DATA and options, as of /eval
 //   sets data                                             all sets in a folder
-//   (core/eval/score_sets.h) row Vanilla: off                                      settings, as of
-//   /compare row FastV: prune.score=attention prune.layer={early} adapter=runs/a-{seed} row IRA:
-//   model=runs/ira ira.on=on                     a model of its own row LoRA: runs/lora the folder
-//   of an adapter or model model 7B: llava-1.5-7b-hf                             every row without
-//   a model of its own checkpoints runs/sft                                  every row as step 0,
-//   then per checkpoint checkpoints IRA: runs/ira ira.on=on                   the row IRA; settings
-//   per checkpoint seeds 1 2 3                                           every row with {seed}, for
-//   each seed compare FastV | CAPA                                  reports the difference CAPA -
-//   FastV
+//   row Vanilla: off                                      settings, as of /compare
+//   row FastV: prune.score=attention prune.layer={early} adapter=runs/a-{seed}
+//   row IRA: model=runs/ira ira.on=on                     a model of its own
+//   row LoRA: runs/lora                                   the folder of an adapter or model
+//   model 7B: llava-1.5-7b-hf                             every row without a model of its own
+//   checkpoints runs/sft                                  every row as step 0, then per checkpoint
+//   checkpoints IRA: runs/ira ira.on=on                   the row IRA; settings per checkpoint
+//   seeds 1 2 3                                           every row with {seed}, for each seed
+//   compare FastV | CAPA                                  reports the difference CAPA - FastV
 //
 // Rows of the same name are repetitions, such as seeds: tables show their mean. The table's
 // differences are relative to the first row. Names, folders and words with spaces, ':' or
 // '|' are put in double quotes.
+//
+// core/eval/score_sets.h says which files of a folder are sets.
 #ifndef CORE_EVAL_SCORE_PLAN_H
 #define CORE_EVAL_SCORE_PLAN_H
 

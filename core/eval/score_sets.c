@@ -67,9 +67,13 @@ char *plan_text(const char *file, struct err *err)
 {
     size_t size;
     char *text = file_read(file, PLAN_MAX, &size, err);
-    if (!text || text_check(text, size, file, err) == 0) return text;
-    free(text);
-    return NULL;
+    if (text && text_check(text, size, file, err) < 0) {
+        free(text);
+        return NULL;
+    }
+    const size_t mark = text ? text_mark(text, size) : 0;
+    if (mark) memmove(text, text + mark, size - mark + 1);
+    return text;
 }
 
 // --- sets ----------------------------------------------------------------------------------------
