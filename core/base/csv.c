@@ -193,8 +193,11 @@ int csv_parse(struct csv *t, const char *text, size_t size, const char *columns,
         const bool blank = *r.p == '\n' || (*r.p == '\r' && r.p + 1 < r.end && r.p[1] == '\n');
         status = read_row(&r, &row, &count, err);
         if (status == 0 && !blank && count != t->column_count)
-            status = err_set(err, "line %zu has %d %s, but the first line has %d", r.line, count,
-                             count == 1 ? "field" : "fields", t->column_count);
+            status = err_set(
+                err,
+                columns ? "line %zu has %d field%s, not the %d of a file without a head line"
+                        : "line %zu has %d field%s, but the first line has %d",
+                r.line, count, count == 1 ? "" : "s", t->column_count);
         if (status < 0 || blank) {
             row_free(row, count);
             continue;

@@ -449,7 +449,7 @@ error: '$work/mmlu_test.csv': line 2, byte 9 is 0xE9, which is not UTF-8: conver
 > /eval $work/bare_test.csv --set mmlu --here
 error: '$work/bare_test.csv': line 2, byte 2 is 0xE9, which is not UTF-8: convert the text, as with iconv -f LATIN1 -t UTF-8
 > /eval $work/few_test.csv --set mmlu --here
-error: $work/few_test.csv: line 2 has 3 fields, but the first line has 6
+error: $work/few_test.csv: line 2 has 3 fields, not the 6 of a file without a head line
 > /eval $work/wide.tsv --set mme --here
 error: '$work/wide.tsv' is UTF-16: convert it, with iconv -f UTF-16 -t UTF-8
 > /run $work/wide.vlmsh
