@@ -211,10 +211,10 @@ static int read_targets(struct adapter_config *c, struct err *err)
         !strcmp(target->valuestring, "dummy-target-modules"))
         return 0;
     const cJSON *layers = json_get(c->json, "layers_to_transform");
-    if (layers && !cJSON_IsNull(layers))
+    if (layers)
         return err_set(err,
-                       "\"layers_to_transform\" needs a list in \"target_modules\", which is a "
-                       "pattern: PEFT refuses both; name the layers in the pattern");
+                       "\"target_modules\" is a pattern, and PEFT allows \"layers_to_transform\" "
+                       "only beside a list: name the layers in the pattern");
     c->target = pattern_new("", target->valuestring, err);
     return c->target ? 0 : err_in(err, "\"target_modules\"");
 }

@@ -304,7 +304,7 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     job_result(j, "samples", "%lld", (long long)r->used);
     if (r->next > r->used) // the reason is unknown if the sample was skipped before a pause
         job_result(j, "skipped", "%lld of %lld samples%s%s", (long long)(r->next - r->used),
-                   (long long)r->next, r->why.text[0] ? ", the first: " : "", r->why.text);
+                   (long long)r->next, r->why.text[0] ? ", one of them: " : "", r->why.text);
     char *notices = ranks_number(j->ranks) == 0 ? data_notices_text(&r->notices) : NULL;
     if (notices) job_result(j, "data", "%s", notices);
     free(notices);

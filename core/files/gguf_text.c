@@ -310,7 +310,9 @@ static int64_t layers_of(struct gguf_config *c, const struct gguf_architecture *
 static bool attention_has_biases(const struct gguf *f)
 {
     for (uint64_t i = 0; i < f->tensor_count; i++)
-        if (text_ends(f->tensors[i].name, ".attn_q.bias")) return true;
+        if (!strncmp(f->tensors[i].name, "blk.", 4) &&
+            text_ends(f->tensors[i].name, ".attn_q.bias"))
+            return true;
     return false;
 }
 

@@ -42,8 +42,8 @@ static bool wanted(const struct dump *d, const char *name)
 // Numbers of layers and pictures to try in a tap's name.
 enum { LAYERS_TRIED = 1001, PICTURES_TRIED = 100 };
 
-// False if no pattern agrees with the start of the tap's name, before the first number: there are a
-// hundred thousand names of inputs of encoder blocks to try.
+// Returns whether a pattern agrees with the tap's name up to its first number, so that most taps
+// need no list of a hundred thousand names.
 static bool start_wanted(const struct dump *d, const struct tap *tap)
 {
     for (size_t i = 0; i < d->pattern_count; i++) {

@@ -143,8 +143,9 @@ static int sinks_finish(void *state, struct results *r, struct err *err)
             "%lld, structural anchors: %lld%s)",
             s->env->from, (long long)n.visual, n.visual == 1 ? "" : "s", (long long)n.dumps,
             (long long)n.anchors,
-            typed < n.visual ? "; a type needs two sinks of a picture that contribute differently"
-                             : "");
+            typed < n.visual
+                ? "; sinks get a type only if a picture has two with different contributions"
+                : "");
     else
         results_note(r, "layer %d has no attention sinks among the visual tokens", s->env->from);
     if (pictures < 2) result_row(t, "split of C (Otsu)")[0] = pictures ? split[0] : NAN;

@@ -75,7 +75,7 @@ check_has "statistics name the skipped sample" 'select(.event=="notice" or .even
 check_has "a table of scores counts it" 'select(.event=="notice").text' \
     "not scored: 1 sample in 1 of 1 cells, the first: plain, pair: sample snake: the model computed NaN"
 check_has "questions that an earlier run has answered" 'select(.event=="notice").text' "0 answered, 1 with errors, 1 already there"
-check_has "the calibration counts its samples" 'select(.event=="notice") | tostring' "over 1 sample; skipped: 1 of 2 samples, the first: the model computed NaN"
+check_has "the calibration counts its samples" 'select(.event=="notice") | tostring' "over 1 sample; skipped: 1 of 2 samples, one of them: the model computed NaN"
 model=one
 refused "a steering vector" "'$work/data.jsonl', sample #1: the model computed NaN" \
     "/steer make $work/vector --plus $work/data.jsonl --minus $work/data.jsonl"

@@ -41,7 +41,7 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": [0, 1, 3]}", "layers.2." },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"target_modules\": \".*proj\", "
           "\"layers_to_transform\": [0]}",
-          "PEFT refuses both" },
+          "only beside a list" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": [\"up_proj\"]}", "up_proj" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": \".*[13].*v_proj\"}",
           "layers.1.self_attn.v_proj" },
