@@ -160,7 +160,7 @@ static void check_delta(const struct backend *b, int64_t n, int64_t dk, int64_t 
     for (int64_t i = 0; i < size; i++) S[i] = ((float *)state.data)[i];
     plain_delta(want, S, &p, HEADS, dk, d);
     check_calls(b, &c, &state, want, S);
-    memset(state.data, 0, tensor_bytes(&state)); // NULL stands for zeros
+    memset(state.data, 0, tensor_bytes(&state)); // NULL means zeros
     run_rows(b, &c, 0, n, &c.y, &state, NULL);
     struct tensor fresh = tensor_of(DTYPE_F32, 3, n, HEADS, d);
     run_rows(b, &c, 0, n, &fresh, NULL, NULL);
