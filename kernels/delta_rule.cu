@@ -336,7 +336,7 @@ int delta_forward(float *y, const float *x, const struct prepared t, const float
 int delta_rule_cuda(struct tensor *y, const struct delta_inputs *p, const struct tensor *before,
                     struct tensor *after)
 {
-    const struct delta_sizes s = sizes_of(y, p);
+    const struct delta_sizes s = delta_sizes(y, p);
     const size_t floats_of = prepared_floats(s) + delta_forward_floats(s) + 1;
     float *memory = static_cast<float *>(cuda_scratch(floats_of * sizeof(float)));
     if (!memory) return -1;

@@ -160,7 +160,7 @@ static __global__ void gates_back_kernel(struct gate_gradients d, const float *s
 int delta_rule_backward_cuda(const struct delta_grads *d, const struct tensor *dy,
                              const struct delta_inputs *p)
 {
-    const struct delta_sizes s = sizes_of(dy, p);
+    const struct delta_sizes s = delta_sizes(dy, p);
     if (!s.rows) return 0;
     const unsigned blocks = column_blocks(s);
     const size_t all = (size_t)(s.heads * s.dk * s.dv);

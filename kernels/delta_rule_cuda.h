@@ -9,25 +9,16 @@
 
 #include "kernels/cuda.h"
 
+extern "C" {
+#include "kernels/delta_sizes.h"
+}
+
 static constexpr int SPLIT = 8, COLUMNS = 32, THREADS = SPLIT * COLUMNS;
 static constexpr int MOST = 256;         // elements of a key
 static constexpr int OWN = MOST / SPLIT; // of a column that one thread holds
 static constexpr int CHUNK = 32;         // rows that are computed together
 static constexpr int STORED_ROWS = 32;   // rows between stored states
 static constexpr float LENGTH_EPS = 1e-6F;
-
-struct delta_sizes {
-    int64_t rows, key_heads, heads, dk, dv, row;
-    bool alternate; // delta_inputs.alternate
-};
-
-static inline struct delta_sizes sizes_of(const struct tensor *y, const struct delta_inputs *p)
-{
-    struct delta_sizes s = { y->shape[0], p->key_heads,   y->shape[1], 0,
-                             y->shape[2], p->x->shape[1], p->alternate };
-    s.dk = (s.row - s.heads * s.dv) / (2 * s.key_heads);
-    return s;
-}
 
 __device__ inline float softplus(float x)
 {

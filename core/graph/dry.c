@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "kernels/cuda_library.h"
+#include "kernels/delta_sizes.h"
 
 enum {
     PAGE = 4096, // precedes each block and holds its size
@@ -182,20 +183,8 @@ static int dry_attention_backward(struct tensor *dq, struct tensor *dk, struct t
     return need(threads * longest_run(q, k, first, end) * (SIDES * k->shape[2] + PIECE));
 }
 
-// Sizes of the gated delta rule: rows, key heads, value heads, elements of keys and values.
-struct delta {
-    int64_t rows, key_heads, heads, dk, dv;
-};
-
-static struct delta delta_of(const struct tensor *y, const struct delta_inputs *p)
-{
-    struct delta d = { y->shape[0], p->key_heads, y->shape[1], 0, y->shape[2] };
-    d.dk = (p->x->shape[1] - d.heads * d.dv) / (2 * d.key_heads);
-    return d;
-}
-
 // On a GPU: unit queries and keys, alphas and betas, and a chunk's matrices.
-static int64_t delta_on_gpu(const struct delta *d)
+static int64_t delta_on_gpu(const struct delta_sizes *d)
 {
     enum { CHUNK = 32, MATRICES = 2 * CHUNK * CHUNK + 2 * CHUNK };
     return d->rows * (2 * d->key_heads * d->dk + 2 * d->heads) +
@@ -206,7 +195,7 @@ static int dry_delta_rule(struct tensor *y, const struct delta_inputs *p,
                           const struct tensor *before, struct tensor *after)
 {
     enum { KEYS = 3 * 32 }; // rows of keys that a thread holds, beside the states of a key head
-    const struct delta d = delta_of(y, p);
+    const struct delta_sizes d = delta_sizes(y, p);
     if (like_gpu) return need(delta_on_gpu(&d));
     return need(dry_threads() * d.dk * (KEYS + d.heads / d.key_heads * d.dv));
 }
@@ -217,7 +206,7 @@ static int dry_delta_rule_backward(const struct delta_grads *grads, const struct
                                    const struct delta_inputs *p)
 {
     enum { STORED_ROWS = 32, COLUMNS = 32 };
-    const struct delta d = delta_of(dy, p);
+    const struct delta_sizes d = delta_sizes(dy, p);
     const int64_t state = d.dk * d.dv, chunks = (d.rows + STORED_ROWS - 1) / STORED_ROWS;
     if (like_gpu)
         return need(delta_on_gpu(&d) + (chunks + STORED_ROWS) * d.heads * state +

@@ -27,13 +27,14 @@ static int read_single_layer(const struct decoder_config *c, const cJSON *json, 
     char number[16];
     snprintf(number, sizeof number, "%d", layer);
     const cJSON *one = json_get(json_get(json, "per_layer_config"), number), *key;
-    cJSON_ArrayForEach(
-        key,
-        one) if (strcmp(key->string, "head_dim") != 0 &&
-                 strcmp(key->string, "num_key_value_heads") !=
-                     0) return err_set(err,
-                                       "\"per_layer_config\": layer %d: \"%.40s\" is not supported",
-                                       layer, key->string);
+    cJSON_ArrayForEach(key, one)
+    {
+        const bool known =
+            !strcmp(key->string, "head_dim") || !strcmp(key->string, "num_key_value_heads");
+        if (!known)
+            return err_set(err, "\"per_layer_config\": layer %d: \"%.40s\" is not supported", layer,
+                           key->string);
+    }
     if (json_int(one, "head_dim", 2, 10000, c->dim, &to->dim, err) < 0 ||
         json_int(one, "num_key_value_heads", 1, 10000, c->kv_heads, &to->kv_heads, err) < 0)
         return err_in(err, "\"per_layer_config\": layer %d", layer);
