@@ -205,12 +205,14 @@ void jinja_put_json(struct builder *b, struct jinja_value v, const struct json_s
 // templates print 1 and 1.0 differently.
 static struct jinja_value number_of(const cJSON *item)
 {
-    const char *text = item->valuestring; // NULL: a short integer
-    if (!text) return jinja_value_int((int64_t)item->valuedouble);
+    const char *text = item->valuestring;
+    const double number = item->valuedouble;
+    if (!text) // a short integer, or a number like 007.5, which is not JSON but which cJSON accepts
+        return fabs(number) < 0x1p53 && trunc(number) == number ? jinja_value_int((int64_t)number)
+                                                                : jinja_value_real(number);
     errno = 0;
     const int64_t integer = strtoll(text, NULL, 10);
-    return strpbrk(text, ".eE") || errno ? jinja_value_real(item->valuedouble)
-                                         : jinja_value_int(integer);
+    return strpbrk(text, ".eE") || errno ? jinja_value_real(number) : jinja_value_int(integer);
 }
 
 static struct jinja_value value_of(struct jinja_arena *arena, const cJSON *json, int32_t source)

@@ -186,6 +186,9 @@ static void test_json(void **state)
     assert_int_equal(jinja_json(&arena, deep, strlen(deep), "j", 0, &v, &err), -1);
     assert_string_equal(err.text, "'j' is not valid JSON (near line 3)");
     jinja_arena_release(&arena);
+    // cJSON accepts leading zeros.
+    check("{{ [a, b, c] }}", "{\"a\": 007, \"b\": 001.5, \"c\": 0009951084489762988941}",
+          "[7, 1.5, 9.951084489762988e+18]");
     check("{{ [a, b, c, d] }}",
           "{\"a\": 1, \"b\": 1.0, \"c\": -2e2, \"d\": \"\\ud83d\\ude00\\u00e9\"}",
           "[1, 1.0, -200.0, '\xF0\x9F\x98\x80\xC3\xA9']");
