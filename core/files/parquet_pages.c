@@ -318,7 +318,7 @@ static int decode_page(const struct parquet *p, struct parquet_block *b,
                        struct err *err)
 {
     const struct parquet_node *n = node_of(p, b->leaf);
-    const uint32_t levels = g->rep_size + g->def_size; // of v2
+    const uint32_t levels = g->v2 ? g->rep_size + g->def_size : 0;
     const uint8_t *start = p->map + g->at;
     const int codec = g->compressed ? p->groups[b->group].chunks[b->leaf].codec : 0;
     const size_t count = (size_t)g->values, unpacked = g->unpacked - levels;

@@ -423,6 +423,27 @@ static void test_empty_elements(void **state)
     free(bytes);
 }
 
+// The header of a page of version 1 also has sizes of levels, which only version 2 has.
+static void test_foreign_levels(void **state)
+{
+    static const char bytes[] =
+        "PAR1\x15\x00\x15\x0C\x15\x0C,\x15\x02\x15\x00\x15\x06\x15\x06\x00<\x15\x02\x35"
+        "\x00\x15\x80\x80\x80\x80\x04\x15\x80\x80\x80\x80\x04\x12\x00\x00\x02\x00\x00\x00"
+        "hi\x15\x02\x19,5\x00\x18\x06schema\x15\x02\x00\x15\x0C%\x00\x18\x08question%\x00"
+        "\x00\x16\x02\x19\x1C\x19\x1C<\x15\x0C\x35\x00\x16\x02&T&\x08\x00\x00&\x02\x00"
+        "\x00\x39\x00\x00\x00PAR1";
+    struct err err;
+    struct parquet p;
+    struct parquet_row r;
+    char *path = write_bytes("levels.parquet", bytes, sizeof bytes - 1);
+    assert_int_equal(parquet_open(&p, path, &err), 0);
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), 0);
+    assert_string_equal(cJSON_GetStringValue(json_get(r.json, "question")), "hi");
+    parquet_row_release(&r);
+    parquet_close(&p);
+    free(path);
+}
+
 static bool is_question(const char *name)
 {
     return !strcmp(name, "question");
@@ -578,6 +599,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_zero_byte),
         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_empty_elements),
+        cmocka_unit_test(test_foreign_levels),
         cmocka_unit_test(test_columns_left_out),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_large_row),
