@@ -74,7 +74,6 @@ static const union parquet_value *next(struct walk *w, const struct parquet_node
 static cJSON *take_leaf(struct walk *w, const struct parquet_node *n)
 {
     const union parquet_value *v = next(w, n);
-    count_bytes(w, sizeof(cJSON));
     if (!v) return cJSON_CreateNull();
     switch (n->type) {
     case PARQUET_BOOLEAN: return cJSON_CreateBool(v->integer != 0);
@@ -137,8 +136,10 @@ static cJSON *take_content(struct walk *w, size_t i)
     if (n->type != PARQUET_GROUP) return take_leaf(w, n);
     if (n->list) return take(w, i + 1);
     cJSON *object = cJSON_CreateObject();
-    for (size_t k = i + 1; k < n->end && !w->broken; k = nodes[k].end)
+    for (size_t k = i + 1; k < n->end && !w->broken; k = nodes[k].end) {
+        count_bytes(w, strlen(nodes[k].name));
         cJSON_AddItemToObject(object, nodes[k].name, take(w, k));
+    }
     return object;
 }
 
@@ -151,7 +152,9 @@ static cJSON *take_item(struct walk *w, size_t i)
     const bool in_list = i && w->p->nodes[i - 1].list;
     const bool wrapped = in_list && n->type == PARQUET_GROUP && !n->picture &&
                          w->p->nodes[i + 1].end == n->end && strcmp(n->name, "array") != 0;
-    return wrapped ? take(w, i + 1) : take_content(w, i);
+    if (wrapped) return take(w, i + 1);
+    count_bytes(w, sizeof(cJSON));
+    return take_content(w, i);
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as the schema
@@ -174,6 +177,7 @@ static cJSON *take_items(struct walk *w, size_t i)
 static cJSON *take(struct walk *w, size_t i)
 {
     const struct parquet_node *n = &w->p->nodes[i];
+    count_bytes(w, sizeof(cJSON));
     if (n->repetition == PARQUET_REPEATED) return take_items(w, i);
     if (n->repetition == PARQUET_OPTIONAL && level(w, n) < n->def) {
         skip(w, n);

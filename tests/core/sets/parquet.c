@@ -444,6 +444,29 @@ static void test_foreign_levels(void **state)
     free(path);
 }
 
+// A row is a list of 1200000 objects, each of whose member is absent and has a name of 40 bytes.
+static void test_absent_members(void **state)
+{
+    static const char bytes[] =
+        "PAR1\x15\x00\x15(\x15(,\x15\x80\xBE\x92\x01\x15\x00\x15\x06\x15\x06\x00\x00\x07"
+        "\x00\x00\x00\x02\x00\xFE\xBD\x92\x01\x01\x05\x00\x00\x00\x80\xBE\x92\x01\x03\x15"
+        "\x02\x19\x5C\x35\x00\x18\x06schema\x15\x02\x00\x35\x02\x18\x07\x61nswers\x15\x02"
+        "\x15\x06\x00\x35\x04\x18\x04list\x15\x02\x00\x35\x02\x18\x07\x65lement\x15\x02"
+        "\x00\x15\x02%\x02\x18(nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\x00\x16\x02\x19"
+        "\x1C\x19\x1C<\x15\x02\x35\x00\x16\x80\xBE\x92\x01&P&\x08\x00\x00&\x02\x00\x00"
+        "\x83\x00\x00\x00PAR1";
+    struct err err;
+    struct parquet p;
+    struct parquet_row r;
+    char *path = write_bytes("absent.parquet", bytes, sizeof bytes - 1);
+    assert_int_equal(parquet_open(&p, path, &err), 0);
+    assert_int_equal(parquet_row_read(&p, 0, PARQUET_ALL, &r, &err), -1);
+    assert_non_null(strstr(err.text, "row 0 without its pictures exceeds 64 MB"));
+    parquet_row_release(&r);
+    parquet_close(&p);
+    free(path);
+}
+
 static bool is_question(const char *name)
 {
     return !strcmp(name, "question");
@@ -600,6 +623,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_damaged),
         cmocka_unit_test(test_empty_elements),
         cmocka_unit_test(test_foreign_levels),
+        cmocka_unit_test(test_absent_members),
         cmocka_unit_test(test_columns_left_out),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_large_row),
