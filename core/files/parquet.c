@@ -9,7 +9,7 @@
 #include "core/base/file_in.h"
 #include "core/files/parquet_parts.h"
 
-enum { MAGIC = 4, TAIL = 8, DEPTH = 16 };
+enum { MAGIC = 4, TAIL = 8, DEPTH = 16, NODES = DEPTH * PARQUET_MAX_LEAVES };
 
 static int broken(const struct parquet *p, const char *what, struct err *err)
 {
@@ -110,7 +110,7 @@ static int read_tree(struct schema *s, int depth, int def, int rep)
 static int read_schema(struct parquet *p, struct thrift *t, const struct thrift_field *f)
 {
     const size_t count = thrift_list(t, f, THRIFT_STRUCT);
-    if (!count || p->nodes) return -1;
+    if (!count || count > NODES || p->nodes) return -1;
     p->nodes = xcalloc(count, sizeof *p->nodes);
     p->leaves = xcalloc(count, sizeof *p->leaves);
     struct schema s = { p, t, count };
@@ -185,10 +185,13 @@ static int read_group(struct parquet *p, struct thrift *t, struct parquet_group 
 static int read_groups(struct parquet *p, struct thrift *t, const struct thrift_field *f)
 {
     const size_t count = thrift_list(t, f, THRIFT_STRUCT);
+    size_t room = 0;
     if (t->broken || p->groups || !p->nodes) return -1;
-    p->groups = xcalloc(count + 1, sizeof *p->groups);
+    p->groups = xgrow(NULL, &room, 0, sizeof *p->groups);
     for (size_t i = 0; i < count; i++) {
+        p->groups = xgrow(p->groups, &room, i, sizeof *p->groups);
         struct parquet_group *g = &p->groups[p->group_count++];
+        *g = (struct parquet_group){ 0 };
         if (read_group(p, t, g) < 0) return -1;
         g->first = p->rows;
         // Every row of a data set takes at least one byte.

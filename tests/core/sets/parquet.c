@@ -467,6 +467,24 @@ static void test_absent_members(void **state)
     free(path);
 }
 
+// A footer of 1 GB, all zero bytes, that claims to have as many columns.
+static void test_many_columns(void **state)
+{
+    static const uint32_t length = 1 << 30;
+    unsigned char head[16] = "PAR1\x29\xFC"; // field 2: a list of structs
+    const size_t n = 6 + put_varint(head + 6, length - 100);
+    char *path = write_bytes("wide.parquet", head, n);
+    FILE *f = fopen(path, "r+b"); // most of the file is a hole
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)length + 4, SEEK_SET), 0);
+    fwrite(&length, sizeof length, 1, f);
+    fwrite("PAR1", 4, 1, f);
+    assert_int_equal(fclose(f), 0);
+    check_refused(path, "its footer cannot be read");
+    assert_int_equal(remove(path), 0);
+    free(path);
+}
+
 static bool is_question(const char *name)
 {
     return !strcmp(name, "question");
@@ -624,6 +642,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_empty_elements),
         cmocka_unit_test(test_foreign_levels),
         cmocka_unit_test(test_absent_members),
+        cmocka_unit_test(test_many_columns),
         cmocka_unit_test(test_columns_left_out),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_large_row),
