@@ -181,7 +181,7 @@ struct dictionary {
 
 static void keep_buffer(struct parquet_block *b, char *buffer, size_t size)
 {
-    b->buffers = xreallocarray(b->buffers, b->buffer_count + 1, sizeof *b->buffers);
+    b->buffers = xgrow(b->buffers, &b->buffer_capacity, b->buffer_count, sizeof *b->buffers);
     b->buffers[b->buffer_count++] = buffer;
     b->bytes += size;
 }
@@ -423,6 +423,12 @@ static int reserve(struct parquet *p, struct parquet_block *b, int64_t count,
     return 0;
 }
 
+// Returns the memory of a decoded page, without its levels.
+static uint64_t page_bytes(const struct parquet_page *g)
+{
+    return g->unpacked + (uint64_t)g->values * sizeof(union parquet_value);
+}
+
 static int decode_pages(struct parquet *p, struct parquet_block *b,
                         const struct parquet_page *pages, size_t count, struct err *err)
 {
@@ -439,12 +445,27 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
                      ? err_set(err, "cancelled")
                      : decode_page(p, b, &pages[i], at, &d, err);
         if (status < 0) break;
-        p->row_bytes += pages[i].unpacked + (uint64_t)pages[i].values * sizeof(union parquet_value);
+        p->row_bytes += page_bytes(&pages[i]);
         leave(p, pages[i].at, pages[i].size);
         at += (size_t)pages[i].values;
     }
     free(d.values);
     return status;
+}
+
+// Counts the pages from `first` on that one block takes: several small ones after a dictionary,
+// because each block decodes the dictionary again. *rows: their rows.
+static size_t count_pages(const struct parquet_chunk *c, const struct parquet_page *first,
+                          int64_t *rows)
+{
+    const struct parquet_page *g = first, *end = c->pages + c->page_count;
+    uint64_t bytes = 0;
+    *rows = 0;
+    do {
+        bytes += page_bytes(g);
+        *rows += g++->values;
+    } while (g < end && bytes < c->dictionary_bytes && bytes + page_bytes(g) < KEPT_BYTES / 2);
+    return (size_t)(g - first);
 }
 
 static struct parquet_block *read_block(struct parquet *p, size_t group, size_t leaf, int64_t row,
@@ -463,8 +484,8 @@ static struct parquet_block *read_block(struct parquet *p, size_t group, size_t 
     b->leaf = leaf;
     // NOLINTNEXTLINE(clang-analyzer-*): a chunk with rows has pages
     b->first = lists ? 0 : pages->first;
-    b->rows = lists ? g->rows : pages->values;
-    const size_t count = lists ? c->page_count : 1;
+    b->rows = g->rows;
+    const size_t count = lists ? c->page_count : count_pages(c, pages, &b->rows);
     int status = lists && g->rows > c->values
                      ? err_set(err, "its pages do not hold all rows")
                      : reserve(p, b, lists ? c->values : b->rows, pages, count, err);

@@ -40,7 +40,7 @@ struct parquet_block {
     union parquet_value *values; // [count]; 0 where there is no value
     uint32_t *starts;            // [rows + 1] the first level of each row; NULL: one level per row
     char **buffers;              // that the values point into
-    size_t buffer_count;
+    size_t buffer_count, buffer_capacity;
     uint64_t bytes, used; // memory; parquet.clock when it was last used
 };
 

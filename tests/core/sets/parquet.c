@@ -485,6 +485,25 @@ static void test_many_columns(void **state)
     free(path);
 }
 
+// Each block decodes the dictionary, so a block with a large dictionary holds many small pages.
+static void test_small_pages(void **state)
+{
+    struct err err;
+    struct parquet p;
+    assert_int_equal(parquet_open(&p, "tests/core/sets/parquet/pages.parquet", &err), 0);
+    p.groups[0].chunks[0].dictionary_bytes = 1000;
+    for (int64_t i = 0; i < p.rows; i++) {
+        struct parquet_row r;
+        char number[24];
+        snprintf(number, sizeof number, "%d", (int)i);
+        assert_int_equal(parquet_row_read(&p, i, PARQUET_ALL, &r, &err), 0);
+        assert_string_equal(cJSON_GetStringValue(json_get(r.json, "q")), number);
+        parquet_row_release(&r);
+    }
+    assert_true(p.block_count < 10);
+    parquet_close(&p);
+}
+
 static bool is_question(const char *name)
 {
     return !strcmp(name, "question");
@@ -643,6 +662,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_foreign_levels),
         cmocka_unit_test(test_absent_members),
         cmocka_unit_test(test_many_columns),
+        cmocka_unit_test(test_small_pages),
         cmocka_unit_test(test_columns_left_out),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_large_row),
