@@ -126,7 +126,8 @@ static int read_data(const struct object *o, struct set_record *r, struct err *e
 static int open_questions(struct object *o, const char *path, struct err *err)
 {
     const struct json_list *subtype = json_parts_list(&o->parts, "data_subtype");
-    cJSON *name = subtype ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
+    cJSON *name =
+        subtype && subtype->count ? json_parts_item(&o->parts, &subtype->items[0], err) : NULL;
     const char *text = cJSON_GetStringValue(name);
     if (text) o->subtype = xstrdup(text);
     cJSON_Delete(name);

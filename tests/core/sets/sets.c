@@ -484,6 +484,9 @@ static void test_refused(void **state)
     check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
                   "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
+    check_refused("vqav2", "subtype.json",
+                  "{\"questions\": [{\"question\": \"q\"}], \"data_subtype\": []}",
+                  "neither \"data_id\" nor \"data_subtype\"");
 }
 
 static void check_list(const char *text, const char *expected)
