@@ -131,7 +131,7 @@ int set_columns_check(const struct set_columns *c, const struct names *file, con
 
 void set_columns_rename(const struct set_columns *c, cJSON *row)
 {
-    const int count = c->count && row ? cJSON_GetArraySize(row) : 0;
+    const int count = c->count && cJSON_IsObject(row) ? cJSON_GetArraySize(row) : 0;
     cJSON *item = count ? row->child : NULL;
     // Renamed items move to the end, after the last one to check.
     for (int i = 0; i < count; i++) {

@@ -380,6 +380,26 @@ static void test_same_names(void **state)
     dataset_close(&d);
 }
 
+// A line that is not an object, with --columns: only its row is an error.
+static void test_list_line(void **state)
+{
+    struct dataset d;
+    struct sample s;
+    struct err err;
+    char *path = xasprintf("%s/list.jsonl", folder);
+    const struct eval_set *set = eval_set_need("vqa", &err);
+    write_text("list.jsonl", "{\"q\": \"a?\", \"answer\": \"b\"}\n[1, 2]\n");
+    if (eval_set_open(&d, set, set->ways, path, NULL, "question=q", &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(dataset_read(&d, 0, &s, &err), 0);
+    sample_release(&s);
+    assert_int_equal(dataset_read(&d, 1, &s, &err), -1);
+    assert_non_null(strstr(err.text, "a sample must be an object"));
+    sample_release(&s);
+    dataset_close(&d);
+    free(path);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 // Opening the set, reading its first sample or reading that sample's picture gives the error.
@@ -698,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_nan),
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_same_names),
+        cmocka_unit_test(test_list_line),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
