@@ -128,6 +128,7 @@ static int pass_byte(struct pass *p, char c, char before, struct err *err)
         p->quoted = c == '"';
         if (p->quoted) return 0;
     }
+    if (p->quote_seen && c != '"') p->quoted = p->quote_seen = false; // as in set_index_field
     if (p->quoted && !p->quote_seen && c == '"') {
         p->quote_seen = true;
     } else if (p->quoted && p->quote_seen && c == '"') {
@@ -213,7 +214,7 @@ struct kept {
     char hash[72];                       // of the file
 };
 
-static const char magic[] = "vlmset2";
+static const char magic[] = "vlmset3";
 
 static char *kept_path(const char *path)
 {

@@ -400,6 +400,26 @@ static void test_list_line(void **state)
     free(path);
 }
 
+// As pandas reads it: a quote after the end of a quoted text is a character.
+static void test_quotes(void **state)
+{
+    static const char *const questions[] = { "Foo is 5\" long", "second", "the 7\" one" };
+    struct dataset d;
+    write_text("quotes.tsv", "index\tquestion\tanswer\n1\t\"Foo\" is 5\" long\ta\n"
+                             "2\tsecond\ta\n3\tthe 7\" one\ta\n");
+    open_set(&d, "vqa", NULL, "quotes.tsv");
+    assert_int_equal(d.count, 3);
+    for (int i = 0; i < 3; i++) {
+        struct sample s;
+        assert_int_equal(dataset_read(&d, i, &s, NULL), 0);
+        char *text = message_text(&s.dialogue.messages[0]);
+        assert_int_equal(strncmp(text, questions[i], strlen(questions[i])), 0);
+        free(text);
+        sample_release(&s);
+    }
+    dataset_close(&d);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 // Opening the set, reading its first sample or reading that sample's picture gives the error.
@@ -719,6 +739,7 @@ int main(void)
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_same_names),
         cmocka_unit_test(test_list_line),
+        cmocka_unit_test(test_quotes),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
