@@ -21,6 +21,7 @@
 enum {
     BLOCK = 4 << 20,
     KEY_MAX = 4096,       // bytes of an unquoted "index" or column name
+    COLUMNS_MAX = 4096,   // of a row
     KEEP_FROM = 64 << 20, // smallest file in bytes whose index is cached
     LONG = 64 << 20       // bytes after which reading can be cancelled
 };
@@ -137,6 +138,8 @@ static int pass_byte(struct pass *p, char c, char before, struct err *err)
     } else if (p->quoted && !p->quote_seen) {
         if (wanted(p)) buf_putc(&p->text, c);
     } else if (c == '\t') {
+        if (p->column == COLUMNS_MAX)
+            return err_set(err, "a row of '%s' has more than %d columns", p->x->path, COLUMNS_MAX);
         end_field(p, p->at);
     } else if (c == '\n') {
         const uint64_t end = before == '\r' && p->at > p->row.at ? p->at - 1 : p->at;

@@ -496,6 +496,12 @@ static void test_refused(void **state)
     char *row = xasprintf("index\tquestion\timage\n1\tq\t%0100d*\n", 0);
     check_refused("pope", "f.tsv", row, "is not base64");
     free(row);
+    struct buf wide = { 0 };
+    buf_puts(&wide, "index\tquestion");
+    for (int i = 0; i < 30000; i++) buf_puts(&wide, "\ta"); // the names become a.1, a.2 ...
+    buf_puts(&wide, "\n1\tq\n");
+    check_refused("pope", "wide.tsv", wide.data, "has more than 4096 columns");
+    buf_release(&wide);
     check_refused("textvqa", "g.json", "{\"data\": [{\"question\": \"q\"}]}", "image_id");
     check_refused("textvqa", "h.json", "{\"data\": [{\"question\": \"q\"}", "is not valid JSON");
     check_refused("textvqa", "i.json", "{\"data\": [", "is not valid JSON");
