@@ -132,6 +132,13 @@ void set_record_release(struct set_record *r)
     *r = (struct set_record){ 0 };
 }
 
+bool set_picture_is_in(const char *name, const char *path)
+{
+    const char *mark = strrchr(name, '#');
+    const size_t n = strlen(path);
+    return mark && (size_t)(mark - name) == n && !strncmp(name, path, n);
+}
+
 bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *number, struct err *err)
 {
     const char *mark = strrchr(name, '#');

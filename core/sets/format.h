@@ -44,7 +44,8 @@ struct set_format {
     int (*read)(void *self, int64_t index, struct set_record *r, struct err *err);
     // Reads a row without its pictures, to count its questions (RefCOCO); NULL: each row has one.
     int (*read_texts)(void *self, int64_t index, struct set_record *r, struct err *err);
-    // Returns the bytes of a picture that a record names; free() them. NULL: pictures are files.
+    // Returns the bytes of a picture that a record names, which may be a file; free() them. NULL:
+    // all pictures are files.
     char *(*picture)(void *self, const char *name, size_t *size, struct err *err);
     // Returns the SHA-256 of the file, or one over the hashes of several files; NULL: the caller
     // must hash the file.
@@ -81,6 +82,8 @@ void set_add_item(struct set_record *r, const cJSON *item, const char *folder);
 // Adds the pictures of a cell: a path, base64, or a list of these, which may be written as text.
 void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder);
 void set_record_release(struct set_record *r);
+// True if a picture's name is "PATH#ROW.NUMBER": the picture is in the file at `path`.
+bool set_picture_is_in(const char *name, const char *path);
 // Reads row and number from a picture's name "FILE#ROW.NUMBER"; false with a message if the name is
 // malformed or the row does not exist.
 bool set_picture_number(const char *name, int64_t rows, int64_t *row, long *number,

@@ -312,10 +312,9 @@ static int parts_read_texts(void *self, int64_t index, struct set_record *r, str
 static char *parts_picture(void *self, const char *name, size_t *size, struct err *err)
 {
     const struct parts *p = self;
-    const size_t n = (size_t)(strrchr(name, '#') - name);
     for (size_t i = 0; i < p->count; i++) {
         const struct part *part = &p->list[i];
-        if (part->format->picture && strlen(part->path) == n && !strncmp(part->path, name, n))
+        if (part->format->picture && set_picture_is_in(name, part->path))
             return part->format->picture(part->self, name, size, err);
     }
     return picture_source_read(name, IMAGE_MAX_FILE, size, err);

@@ -13,6 +13,8 @@
 #include "core/base/text.h"
 #include "core/data/dialogue.h"
 #include "core/files/parquet.h"
+#include "core/picture/image.h"
+#include "core/picture/source.h"
 #include "core/sets/format.h"
 #include "core/sets/prompt.h"
 
@@ -497,6 +499,8 @@ static char *shards_picture(void *self, const char *name, size_t *size, struct e
     int64_t index;
     long number;
     char *bytes = NULL;
+    if (!set_picture_is_in(name, s->path))
+        return picture_source_read(name, IMAGE_MAX_FILE, size, err);
     if (!set_picture_number(name, s->first[s->count], &index, &number, err)) return NULL;
     struct parquet_row row;
     pthread_mutex_lock(&s->lock);

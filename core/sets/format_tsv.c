@@ -8,6 +8,8 @@
 
 #include "core/base/base64.h"
 #include "core/metrics/python.h"
+#include "core/picture/image.h"
+#include "core/picture/source.h"
 #include "core/sets/format.h"
 #include "core/sets/index.h"
 
@@ -159,6 +161,8 @@ static char *tsv_picture(void *self, const char *name, size_t *size, struct err 
     int64_t row;
     long number;
     char *bytes = NULL;
+    if (!set_picture_is_in(name, t->x.path))
+        return picture_source_read(name, IMAGE_MAX_FILE, size, err);
     if (!set_picture_number(name, t->x.count, &row, &number, err)) return NULL;
     const char *image = image_text(t, &s, &row, err), *part = image;
     cJSON *parts = image && *image == '[' ? set_python_list(image) : NULL;

@@ -242,9 +242,7 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
 static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
 {
     const struct opened *o = self;
-    // Tables may name files as well.
-    if (!o->format->picture || !strrchr(name, '#'))
-        return picture_source_read(name, limit, size, err);
+    if (!o->format->picture) return picture_source_read(name, limit, size, err);
     return o->format->picture(o->self, name, size, err);
 }
 

@@ -420,6 +420,33 @@ static void test_quotes(void **state)
     dataset_close(&d);
 }
 
+// A file whose name looks like a picture in a row of the table.
+static void test_marked_name(void **state)
+{
+    struct dataset d;
+    struct sample s;
+    struct err err;
+    size_t size;
+    write_text("marked.tsv",
+               "index\tquestion\tanswer\timage_path\timage\n1\tq\ta\tmarked#1.png\t\n"
+               "2\tq\ta\t\tAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n");
+    write_text("img/marked#1.png", "right");
+    open_set(&d, "vqa", NULL, "marked.tsv");
+    assert_int_equal(dataset_read(&d, 0, &s, &err), 0);
+    char *bytes = dataset_picture(&d, s.dialogue.paths[0], IMAGE_MAX_FILE, &size, &err);
+    assert_non_null(bytes);
+    assert_string_equal(bytes, "right");
+    free(bytes);
+    sample_release(&s);
+    assert_int_equal(dataset_read(&d, 1, &s, &err), 0);
+    bytes = dataset_picture(&d, s.dialogue.paths[0], IMAGE_MAX_FILE, &size, &err);
+    assert_non_null(bytes);
+    assert_int_equal(size, 51);
+    free(bytes);
+    sample_release(&s);
+    dataset_close(&d);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 // Opening the set, reading its first sample or reading that sample's picture gives the error.
@@ -746,6 +773,7 @@ int main(void)
         cmocka_unit_test(test_same_names),
         cmocka_unit_test(test_list_line),
         cmocka_unit_test(test_quotes),
+        cmocka_unit_test(test_marked_name),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
