@@ -114,9 +114,10 @@ static const char *hellaswag_plain(struct scratch *s, const char *text)
 {
     struct buf b = { 0 };
     const char *titles = python_replace(s, python_strip(s, text, NULL), " [title]", ". ");
+    const char *end = titles + strcspn(titles, "]\n"); // the next of them
     for (const char *p = titles; *p; p++) {
-        const char *end = *p == '[' ? strpbrk(p, "]\n") : NULL;
-        if (end && *end == ']')
+        if (end < p) end = p + strcspn(p, "]\n");
+        if (*p == '[' && *end == ']')
             p = end;
         else
             buf_putc(&b, *p);

@@ -447,6 +447,34 @@ static void test_marked_name(void **state)
     dataset_close(&d);
 }
 
+// --- long files ----------------------------------------------------------------------------------
+
+// A search from each bracket to the end of the text would take minutes.
+static void test_brackets(void **state)
+{
+    enum { LENGTH = 4 << 20 };
+    struct dataset d;
+    struct sample s;
+    struct buf b = { 0 };
+    buf_puts(&b,
+             "{\"ind\": 0, \"ctx\": \"a [b] c\", \"endings\": [\"x\", \"y\"], \"label\": \"0\"}\n"
+             "{\"ind\": 1, \"endings\": [\"x\", \"y\"], \"label\": \"0\", \"ctx\": \"");
+    for (int i = 0; i < LENGTH; i++) buf_putc(&b, '[');
+    buf_puts(&b, "\"}\n");
+    write_text("brackets.jsonl", b.data);
+    open_set(&d, "hellaswag", NULL, "brackets.jsonl");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(dataset_read(&d, i, &s, NULL), 0);
+        char *text = message_text(&s.dialogue.messages[0]);
+        if (!i) assert_string_equal(text, "a c");
+        if (i) assert_int_equal(strlen(text), LENGTH);
+        free(text);
+        sample_release(&s);
+    }
+    dataset_close(&d);
+    buf_release(&b);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 // Opening the set, reading its first sample or reading that sample's picture gives the error.
@@ -774,6 +802,7 @@ int main(void)
         cmocka_unit_test(test_list_line),
         cmocka_unit_test(test_quotes),
         cmocka_unit_test(test_marked_name),
+        cmocka_unit_test(test_brackets),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
