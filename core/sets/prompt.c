@@ -186,6 +186,14 @@ int prompt_count_lost(const char *const *texts, size_t count, enum prompt_lost l
     return (int)n;
 }
 
+// Returns the letter of a choice; beyond Z, the suites write the next Unicode characters.
+static const char *letter_of(struct set_record *r, size_t i)
+{
+    struct buf b = { 0 };
+    python_put_char(&b, 'A' + (int32_t)i);
+    return scratch_take(&r->scratch, &b);
+}
+
 // Writes each choice that the prompt keeps as "A. text", between `before` and `after`. Returns the
 // number of all choices.
 static size_t put_choices(struct set_record *r, struct buf *to, const char *before,
@@ -197,7 +205,7 @@ static size_t put_choices(struct set_record *r, struct buf *to, const char *befo
     lost = prompt_lost_of(r, lost);
     for (size_t i = 0; i < rest; i++)
         if (!prompt_is_lost(texts[i], lost))
-            buf_printf(to, "%s%c. %s%s", before, (char)('A' + i), texts[i], after);
+            buf_printf(to, "%s%s. %s%s", before, letter_of(r, i), texts[i], after);
     return count;
 }
 
@@ -238,7 +246,7 @@ void prompt_mmstar_lmms_eval(struct set_record *r, struct buf *to)
     buf_puts(to, question);
     // Questions of the set on Hugging Face already contain the choices in this form.
     for (size_t i = 0; i < count && !strstr(question, "Options:"); i++)
-        buf_printf(to, "%s%c: %s", i ? ", " : "\nOptions: ", (char)('A' + i), texts[i]);
+        buf_printf(to, "%s%s: %s", i ? ", " : "\nOptions: ", letter_of(r, i), texts[i]);
     buf_puts(to, "\nAnswer with the option's letter from the given choices directly");
 }
 
@@ -294,7 +302,7 @@ void prompt_mvbench(struct set_record *r, struct buf *to)
     size_t count;
     const char **texts = prompt_choices(r, &count);
     buf_printf(to, "Question:%s\nOption:\n", question_of(r));
-    for (size_t i = 0; i < count; i++) buf_printf(to, "(%c) %s\n", (char)('A' + i), texts[i]);
+    for (size_t i = 0; i < count; i++) buf_printf(to, "(%s) %s\n", letter_of(r, i), texts[i]);
 }
 
 static void put_note(struct set_record *r, struct buf *to)
@@ -302,7 +310,7 @@ static void put_note(struct set_record *r, struct buf *to)
     size_t count;
     prompt_choices(r, &count);
     buf_puts(to, "Note: You only need to respond with ");
-    for (size_t i = 0; i < count; i++) buf_printf(to, "%s%c", i ? ", " : "", (char)('A' + i));
+    for (size_t i = 0; i < count; i++) buf_printf(to, "%s%s", i ? ", " : "", letter_of(r, i));
     buf_puts(to, " without providing any additional information.\n");
 }
 
@@ -324,7 +332,7 @@ void prompt_embspatial_lmms_eval(struct set_record *r, struct buf *to)
     size_t count;
     const char **texts = prompt_choices(r, &count);
     buf_puts(to, question_of(r));
-    for (size_t i = 0; i < count; i++) buf_printf(to, "\n%c) %s", (char)('A' + i), texts[i]);
+    for (size_t i = 0; i < count; i++) buf_printf(to, "\n%s) %s", letter_of(r, i), texts[i]);
 }
 
 void prompt_embspatial_vlmevalkit(struct set_record *r, struct buf *to)
@@ -332,7 +340,7 @@ void prompt_embspatial_vlmevalkit(struct set_record *r, struct buf *to)
     size_t count;
     const char **texts = prompt_choices(r, &count);
     buf_printf(to, "Question: %s\nOptions:", question_of(r));
-    for (size_t i = 0; i < count; i++) buf_printf(to, "\n%c: %s", (char)('A' + i), texts[i]);
+    for (size_t i = 0; i < count; i++) buf_printf(to, "\n%s: %s", letter_of(r, i), texts[i]);
 }
 
 // Writes question and choices. The column is a list of "(A) ...", such a list as text, or

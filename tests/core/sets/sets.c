@@ -447,6 +447,28 @@ static void test_marked_name(void **state)
     dataset_close(&d);
 }
 
+// Beyond Z, choices have the next Unicode characters; none of them ends the prompt.
+static void test_many_choices(void **state)
+{
+    enum { CHOICES = 200 };
+    struct dataset d;
+    struct sample s;
+    struct buf b = { 0 };
+    buf_puts(&b, "{\"question_id\": 0, \"question\": \"q\", \"answer\": \"A\", \"choices\": [");
+    for (int i = 0; i < CHOICES; i++) buf_printf(&b, "%s\"c%d\"", i ? ", " : "", i);
+    buf_puts(&b, "]}\n");
+    write_text("choices.jsonl", b.data);
+    open_set(&d, "mcq", NULL, "choices.jsonl");
+    assert_int_equal(dataset_read(&d, 0, &s, NULL), 0);
+    char *text = message_text(&s.dialogue.messages[0]);
+    assert_non_null(strstr(text, "\nZ. c25\n[. c26\n"));
+    assert_non_null(strstr(text, "\n\xC4\x88. c199"));
+    free(text);
+    sample_release(&s);
+    dataset_close(&d);
+    buf_release(&b);
+}
+
 // --- long files ----------------------------------------------------------------------------------
 
 // A search from each bracket to the end of the text would take minutes.
@@ -802,6 +824,7 @@ int main(void)
         cmocka_unit_test(test_list_line),
         cmocka_unit_test(test_quotes),
         cmocka_unit_test(test_marked_name),
+        cmocka_unit_test(test_many_choices),
         cmocka_unit_test(test_brackets),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
