@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/names.h"
 #include "core/data/dialogue.h"
 #include "core/sets/annotated.h"
 #include "core/sets/format.h"
@@ -249,13 +250,23 @@ static int open_problems(struct object *o, const char *path, struct err *err)
     char *folder = path_folder(path), *file = xasprintf("%s/pid_splits.json", folder);
     cJSON *splits = json_read_data(file, (size_t)64 << 20, err), *id;
     const cJSON *test = json_get(splits, "test");
+    struct names known = { 0 };
+    size_t *member = xcalloc(o->parts.count, sizeof *member); // of each name
+    for (size_t i = 0; i < o->parts.count; i++) {
+        bool twice;
+        const size_t n = names_add(&known, o->parts.lists[i].key, &twice);
+        if (!twice) member[n] = i;
+    }
     o->chosen = xcalloc((size_t)cJSON_GetArraySize(test) + 1, sizeof *o->chosen);
     cJSON_ArrayForEach(id, test)
     {
-        const struct json_list *l =
-            cJSON_IsString(id) ? json_parts_list(&o->parts, id->valuestring) : NULL;
-        if (l && !l->list) o->chosen[o->count++] = (size_t)(l - o->parts.lists);
+        size_t n;
+        if (cJSON_IsString(id) && names_find(&known, id->valuestring, &n) &&
+            !o->parts.lists[member[n]].list)
+            o->chosen[o->count++] = member[n];
     }
+    names_release(&known);
+    free(member);
     if (splits && !o->count)
         err_set(err, "'%s' lists no problem of '%s' under \"test\"", file, path);
     cJSON_Delete(splits);

@@ -497,6 +497,36 @@ static void test_brackets(void **state)
     buf_release(&b);
 }
 
+// A search of all problems for each number of the split would take minutes.
+static void test_many_problems(void **state)
+{
+    enum { COUNT = 200000 };
+    struct dataset d;
+    struct sample s;
+    struct buf problems = { 0 }, split = { 0 };
+    char *path = xasprintf("%s/many", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    free(path);
+    for (int i = 0; i < COUNT; i++) {
+        buf_printf(&problems,
+                   "%s\"%d\": {\"question\": \"q%d\", \"choices\": [\"a\"], \"answer\": 0}",
+                   i ? ",\n" : "{\n", i, i);
+        buf_printf(&split, "%s\"%d\"", i ? ", " : "{\"test\": [", COUNT - 1 - i);
+    }
+    buf_puts(&problems, "}");
+    buf_puts(&split, "]}");
+    write_text("many/problems.json", problems.data);
+    write_text("many/pid_splits.json", split.data);
+    open_set(&d, "scienceqa", NULL, "many/problems.json");
+    assert_int_equal(d.count, COUNT);
+    assert_int_equal(dataset_read(&d, 1, &s, NULL), 0);
+    assert_string_equal(s.id, "199998");
+    sample_release(&s);
+    dataset_close(&d);
+    buf_release(&problems);
+    buf_release(&split);
+}
+
 // --- refusals ------------------------------------------------------------------------------------
 
 // Opening the set, reading its first sample or reading that sample's picture gives the error.
@@ -826,6 +856,7 @@ int main(void)
         cmocka_unit_test(test_marked_name),
         cmocka_unit_test(test_many_choices),
         cmocka_unit_test(test_brackets),
+        cmocka_unit_test(test_many_problems),
         cmocka_unit_test(test_mmmu),
         cmocka_unit_test(test_marks),
         cmocka_unit_test(test_text),
