@@ -255,9 +255,9 @@ static void add_object(struct found *f, const cJSON *object)
 static int find(const struct masks *m, const struct masks_picture *p, struct found *f,
                 struct err *err)
 {
+    const struct json_list *l = m->coco ? json_parts_list(&m->parts, "annotations") : NULL;
     for (size_t i = p->first; i; i = m->items[i - 1].next) {
         const int64_t at = m->items[i - 1].at;
-        const struct json_list *l = m->coco ? json_parts_list(&m->parts, "annotations") : NULL;
         cJSON *json =
             l ? json_parts_item(&m->parts, &l->items[at], err) : dataset_json(&m->lines, at, err);
         if (!json) return -1;

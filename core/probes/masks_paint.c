@@ -101,8 +101,8 @@ static int64_t column_of(double x, int64_t width)
 }
 
 // Marks the column at which an edge crosses the middle of each row: from there on, inside and
-// outside swap.
-static void mark_edge(const struct image *mask, uint8_t *marks, const double a[2],
+// outside swap. `marks` begins with row `first`.
+static void mark_edge(const struct image *mask, uint8_t *marks, int64_t first, const double a[2],
                       const double b[2])
 {
     const double *top = a[1] < b[1] ? a : b, *bottom = a[1] < b[1] ? b : a;
@@ -110,13 +110,12 @@ static void mark_edge(const struct image *mask, uint8_t *marks, const double a[2
     for (int64_t y = column_of(top[1], mask->height); y < end; y++) {
         const double part = ((double)y + 0.5 - top[1]) / (bottom[1] - top[1]);
         const int64_t x = column_of(top[0] + part * (bottom[0] - top[0]), mask->width);
-        if (x < mask->width) marks[y * mask->width + x] ^= 1;
+        if (x < mask->width) marks[(y - first) * mask->width + x] ^= 1;
     }
 }
 
-// Paints a polygon by the even-odd rule. marks [height, width] are zero before and after.
-static int paint_polygon(struct image *mask, const cJSON *list, uint8_t *marks, int *points,
-                         int64_t *work)
+// Paints a polygon by the even-odd rule.
+static int paint_polygon(struct image *mask, const cJSON *list, int *points, int64_t *work)
 {
     const int count = cJSON_GetArraySize(list) / 2;
     *points += count;
@@ -134,16 +133,19 @@ static int paint_polygon(struct image *mask, const cJSON *list, uint8_t *marks, 
     }
     const int64_t first = column_of(top, mask->height), end = column_of(bottom, mask->height);
     if ((*work -= (end - first) * (mask->width + count)) < 0) status = -1;
-    for (int i = 0; i < count && status == 0; i++)
-        mark_edge(mask, marks, at[i], at[(i + 1) % count]);
-    for (int64_t y = first; y < end && status == 0; y++) {
-        uint8_t *row = marks + y * mask->width, inside = 0;
+    const int64_t rows = status == 0 && end > first ? end - first : 0;
+    uint8_t *marks = xcalloc((size_t)(rows * mask->width) + 1, 1); // of the polygon's rows
+    for (int i = 0; i < count && rows; i++)
+        mark_edge(mask, marks, first, at[i], at[(i + 1) % count]);
+    for (int64_t y = 0; y < rows; y++) {
+        const uint8_t *row = marks + y * mask->width;
+        uint8_t inside = 0;
         for (int64_t x = 0; x < mask->width; x++) {
             inside ^= row[x];
-            if (inside) paint(mask, x, y);
+            if (inside) paint(mask, x, first + y);
         }
-        memset(row, 0, (size_t)mask->width);
     }
+    free(marks);
     free(at);
     return status;
 }
@@ -151,13 +153,11 @@ static int paint_polygon(struct image *mask, const cJSON *list, uint8_t *marks, 
 // Paints a list of polygons x, y, x, y ..., or a single one.
 static int paint_polygons(struct image *mask, const cJSON *list, int64_t *work)
 {
-    uint8_t *marks = xcalloc((size_t)(mask->width * mask->height), 1);
     const bool one = cJSON_IsNumber(cJSON_GetArrayItem(list, 0));
     const cJSON *part = one ? list : list->child;
     int points = 0, status = 0;
     for (; part && status == 0; part = one ? NULL : part->next)
-        status = paint_polygon(mask, part, marks, &points, work);
-    free(marks);
+        status = paint_polygon(mask, part, &points, work);
     return status;
 }
 

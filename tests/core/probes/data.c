@@ -322,6 +322,35 @@ static void coco_instances_are_masks(void **state)
     masks_close(&m);
 }
 
+// Each takes half a minute if the time per object depends on the file's or the picture's size.
+static void many_objects_are_masks(void **state)
+{
+    enum { COUNT = 60000, SIDE = 5500 };
+    struct buf b = { 0 };
+    struct masks m;
+    struct image mask;
+    struct err err = { 0 };
+    for (int i = 0; i < COUNT; i++) buf_printf(&b, "%s\"%d\": 1", i ? ", " : "{", i);
+    buf_puts(&b, ", \"images\": [{\"id\": 1, \"file_name\": \"a.jpg\"}], \"annotations\": [");
+    for (int i = 0; i < COUNT; i++)
+        buf_printf(&b, "%s{\"image_id\": 1, \"bbox\": [0, 0, 1, 1]}", i ? ", " : "");
+    buf_puts(&b, "]}");
+    const char *file = write_text("many.json", b.data);
+    check_mask(file, "a.jpg", "?", false, "overlap too often");
+    buf_clear(&b);
+    for (int i = 0; i < COUNT / 3; i++)
+        buf_printf(&b, "%s{\"polygon\": [0, 0, 1, 0, 1, 1, 0, 1]}",
+                   i ? ", " : "{\"image\": \"a.jpg\", \"objects\": [");
+    buf_puts(&b, "]}\n");
+    must(masks_open(&m, write_text("many.jsonl", b.data), &err), &err);
+    const struct masks_query query = { .picture = "a.jpg", .text = "?", SIDE, SIDE };
+    must(masks_read(&m, &query, &mask, &err), &err);
+    assert_int_equal(mask.pixels[0], 255);
+    image_release(&mask);
+    masks_close(&m);
+    buf_release(&b);
+}
+
 // Rows of objects with box and flat polygon; the expression selects one, and so does the number in
 // the file's name.
 static void rows_of_refcoco_are_masks(void **state)
@@ -506,6 +535,7 @@ int main(void)
         cmocka_unit_test(samples_are_averaged_and_broken_ones_left_out),
         cmocka_unit_test(masks_follow_the_text),
         cmocka_unit_test(coco_instances_are_masks),
+        cmocka_unit_test(many_objects_are_masks),
         cmocka_unit_test(rows_of_refcoco_are_masks),
         cmocka_unit_test(encoders_read_pictures_as_their_family),
         cmocka_unit_test(parts_of_models_have_an_interface),
