@@ -5,6 +5,9 @@
 // must follow a token (`after`) counts towards that length. Literals ignore case, character classes
 // do not. "(" becomes -LRB- and then -lrb-; pycocoevalcap drops only -LRB-, so -lrb- stays a word.
 //
+// A token and the text that must follow it have at most LONGEST bytes: some patterns would read the
+// rest of a long text at every position.
+//
 // pycocoevalcap tokenizes all captions as one text, with one caption per line. Here, a line break
 // follows each caption: a caption that ends in "plan B." keeps "b." even if the next one begins
 // with "A".
@@ -198,7 +201,7 @@ static const struct rule {
     { "(?s:.)", "", SKIP, 0, NULL }, // white space and unknown characters
 };
 
-enum { RULES = sizeof rules / sizeof *rules, LENGTHS = 64, WORKSPACE = 4096 };
+enum { RULES = sizeof rules / sizeof *rules, LENGTHS = 64, WORKSPACE = 4096, LONGEST = 1000 };
 
 static struct {
     pcre2_code *pattern, *after;
@@ -249,6 +252,8 @@ static const struct rule *find_rule(struct matcher *m, const char *text, size_t 
 {
     const struct rule *best = NULL;
     size_t longest = 0, tokens[LENGTHS], rest[LENGTHS];
+    if (size - at > LONGEST)
+        for (size = at + LONGEST; ((unsigned char)text[size] & 0xC0) == 0x80;) size--;
     for (int i = 0; i < RULES; i++) {
         const int n = match_lengths(m, compiled[i].pattern, text, size, at, tokens);
         for (int k = 0; k < n; k++) {
@@ -343,7 +348,8 @@ static bool is_punctuation(const char *token)
 static size_t plain_word(const char *p)
 {
     static const char *const split[] = { "cannot", "gonna", "gotta", "lemme", "gimme", "wanna" };
-    const size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyz");
+    size_t n = 0;
+    while (n < LONGEST && p[n] >= 'a' && p[n] <= 'z') n++;
     if (p[n] != ' ') return 0;
     for (size_t i = 0; i < sizeof split / sizeof *split; i++)
         if (strlen(split[i]) == n && !strncmp(p, split[i], n)) return 0;

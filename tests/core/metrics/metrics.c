@@ -527,6 +527,21 @@ static void test_ptb(void **state)
     }
 }
 
+// Two patterns would read the rest of these texts at every position, which takes minutes.
+static void test_ptb_long(void **state)
+{
+    enum { COUNT = 100000 };
+    for (int i = 0; i < 2; i++) {
+        struct scratch s = { 0 };
+        struct buf b = { 0 };
+        for (int k = 0; k < COUNT; k++) buf_puts(&b, i ? "1/" : "&");
+        const char *words = ptb_words(&s, b.data);
+        assert_int_equal(strncmp(words, i ? "1/1/1 / " : "& & & &", 7), 0);
+        buf_release(&b);
+        scratch_release(&s);
+    }
+}
+
 // Follows Python's lower(): a capital sigma has a different form at the end of a word.
 static void test_lower(void **state)
 {
@@ -722,27 +737,17 @@ static void each_metric_states_its_direction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-        cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),
-        cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_unicode),
-        cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_letter_question),
-        cmocka_unit_test(test_right),
-        cmocka_unit_test(test_absent_choice),
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_loglik),
-        cmocka_unit_test(test_ptb),
-        cmocka_unit_test(test_lower),
-        cmocka_unit_test(test_cider),
-        cmocka_unit_test(test_chair),
-        cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(each_metric_states_its_direction),
+        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_unicode),  cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
+        cmocka_unit_test(test_absent_choice),   cmocka_unit_test(test_none),
+        cmocka_unit_test(test_loglik),          cmocka_unit_test(test_ptb),
+        cmocka_unit_test(test_ptb_long),        cmocka_unit_test(test_lower),
+        cmocka_unit_test(test_cider),           cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),           cmocka_unit_test(each_metric_states_its_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
