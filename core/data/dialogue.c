@@ -23,10 +23,9 @@ void dialogue_release(struct dialogue *d)
 {
     for (size_t i = 0; i < d->count; i++) message_release(&d->messages[i]);
     for (size_t i = 0; i < d->path_count; i++) free(d->paths[i]);
-    for (size_t i = 0; i < d->mark_count; i++) free(d->marks[i]);
+    names_release(&d->marks);
     free(d->messages);
     free(d->paths);
-    free(d->marks);
     free(d->reference);
     *d = (struct dialogue){ 0 };
 }
@@ -73,21 +72,26 @@ struct reading {
 static const char mark[] = "<image>";
 
 // Finds the next mark in the text; *picture is the index of the picture that the mark shows;
-// -1: the next picture. MiniCPM-V's samples name their marks ("<image_00>").
+// -1: the next picture. MiniCPM-V's samples name their marks ("<image_00>"), from '<' to the next
+// '>'.
 static const char *next_mark(const struct dialogue *d, const char *text, size_t *length,
                              int *picture)
 {
-    const char *first = strstr(text, mark);
-    *length = strlen(mark);
-    *picture = -1;
-    for (size_t i = 0; i < d->mark_count; i++) {
-        const char *p = *d->marks[i] ? strstr(text, d->marks[i]) : NULL;
-        if (!p || (first && p >= first)) continue;
-        first = p;
-        *length = strlen(d->marks[i]);
-        *picture = (int)i;
+    enum { LONGEST = 64 };
+    for (const char *p = text; (p = strchr(p, '<')); p++) {
+        const char *end = memchr(p, '>', strnlen(p, LONGEST));
+        size_t number;
+        if (!end) continue;
+        *length = (size_t)(end - p) + 1;
+        *picture = -1;
+        if (*length == strlen(mark) && !memcmp(p, mark, *length)) return p;
+        char *name = xstrndup(p, *length);
+        const bool known = names_find(&d->marks, name, &number);
+        free(name);
+        if (known) *picture = (int)number;
+        if (known) return p;
     }
-    return first;
+    return NULL;
 }
 
 // Adds a text in which marks give the positions of pictures. Drops the newline beside a mark,
@@ -228,12 +232,11 @@ static int read_paths(struct reading *r, const cJSON *sample)
     if (!image) return 0;
     const bool marks = cJSON_IsObject(image) && image->child && *image->child->string == '<';
     if (!marks && !cJSON_IsArray(image)) return add_listed(r, image);
-    if (marks) d->marks = xcalloc((size_t)cJSON_GetArraySize(image) + 1, sizeof *d->marks);
     cJSON_ArrayForEach(item, image)
     {
         const size_t before = d->path_count;
         if (add_listed(r, item) < 0) return -1;
-        if (marks && d->path_count > before) d->marks[d->mark_count++] = xstrdup(item->string);
+        if (marks && d->path_count > before) names_add(&d->marks, item->string, NULL);
     }
     return 0;
 }
@@ -391,7 +394,7 @@ static int read_conversation(struct reading *r, const cJSON *sample)
         for (size_t i = 0; i < d->count; i++) d->messages[i].untrained = true;
     d->marks_differ = d->placed && (d->placed < given || !shown_once(d, given));
     // If messages name their own pictures, the pictures of the list are not added.
-    if (d->path_count == given && !(d->marks && d->placed)) place_unmarked(d, given);
+    if (d->path_count == given && !(d->marks.count && d->placed)) place_unmarked(d, given);
     return 0;
 }
 

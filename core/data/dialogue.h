@@ -8,17 +8,17 @@
 #define CORE_DATA_DIALOGUE_H
 
 #include "core/base/json.h"
+#include "core/base/names.h"
 
 struct dialogue {
     struct message *messages; // refer to pictures by index into paths
     size_t count;
     char **paths;
     size_t path_count;
-    char **marks; // [mark_count] marks of the first pictures ("<image_00>")
-    size_t mark_count;
-    char *reference;   // the data's answer to the last question, or NULL
-    size_t placed;     // pictures of a sample's list that its texts or items show
-    bool marks_differ; // marks and pictures do not match: reading failed or had to guess
+    struct names marks; // of the first pictures ("<image_00>"), in their order
+    char *reference;    // the data's answer to the last question, or NULL
+    size_t placed;      // pictures of a sample's list that its texts or items show
+    bool marks_differ;  // marks and pictures do not match: reading failed or had to guess
 };
 
 // Reads a list of {"role", "content": text | [{"type": "text", "text"} | {"type": "image",

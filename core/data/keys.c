@@ -162,9 +162,9 @@ static size_t numbered_mark(const char *text)
     return strncmp(p, end, strlen(end)) != 0 ? 0 : (size_t)(p - text) + strlen(end);
 }
 
-// Adds marks in the text that vlmsh reads as plain text. `named`: an object whose keys are marks
-// that vlmsh reads as pictures (MiniCPM-V's "image"), or NULL.
-static void add_marks(struct names *unread, const char *text, const cJSON *named)
+// Adds marks in the text that vlmsh reads as plain text. `named`: marks that vlmsh reads as
+// pictures (keys of MiniCPM-V's "image").
+static void add_marks(struct names *unread, const char *text, const struct names *named)
 {
     static const char of[] = " as text, not as a picture";
     const char *rest = foreign_marks;
@@ -174,13 +174,14 @@ static void add_marks(struct names *unread, const char *text, const cJSON *named
     if (open && strstr(open, "</img>")) add(unread, "<img>", of); // Qwen-VL's mark around a path
     for (const char *p = text ? strchr(text, '<') : NULL; p; p = strchr(p + 1, '<')) {
         const size_t n = numbered_mark(p);
+        size_t number;
         char *mark = xstrndup(p, n);
-        if (n && !json_get(named, mark)) add(unread, mark, of);
+        if (n && !names_find(named, mark, &number)) add(unread, mark, of);
         free(mark);
     }
 }
 
-static void add_turns(struct names *unread, const cJSON *turns, const cJSON *named)
+static void add_turns(struct names *unread, const cJSON *turns, const struct names *named)
 {
     const cJSON *turn, *item;
     int64_t pictures = 0;
@@ -199,10 +200,14 @@ static void add_turns(struct names *unread, const cJSON *turns, const cJSON *nam
 
 void keys_unread(const cJSON *sample, struct names *unread)
 {
+    struct names named = { 0 };
     if (cJSON_IsArray(sample)) {
-        add_turns(unread, sample, NULL);
+        add_turns(unread, sample, &named);
         return;
     }
+    const cJSON *picture;
+    cJSON_ArrayForEach(picture, json_get(sample, "image")) if (picture->string)
+        names_add(&named, picture->string, NULL);
     size_t form = 0;
     while (forms[form] && !json_get(sample, forms[form])) form++;
     const cJSON *turns = form < 2 ? json_get(sample, forms[form]) : NULL;
@@ -214,8 +219,9 @@ void keys_unread(const cJSON *sample, struct names *unread)
     if (json_get(sample, "system") && turns && cJSON_IsArray(turns) &&
         !strcasecmp(speaker(turns->child), "system"))
         add(unread, "system", " beside a system message");
-    if (cJSON_IsArray(turns)) add_turns(unread, turns, json_get(sample, "image"));
-    add_marks(unread, cJSON_GetStringValue(json_get(sample, "question")), NULL);
+    if (cJSON_IsArray(turns)) add_turns(unread, turns, &named);
+    names_release(&named);
+    add_marks(unread, cJSON_GetStringValue(json_get(sample, "question")), &named);
 }
 
 // --- counts --------------------------------------------------------------------------------------

@@ -255,6 +255,33 @@ static void test_marks(void **state)
         "pictures (marks differ)");
 }
 
+// Marks with names (MiniCPM-V); a search of the text for each of them would take minutes.
+static void test_named_marks(void **state)
+{
+    enum { COUNT = 20000 };
+    struct sample s;
+    struct err err = { "" };
+    struct buf b = { 0 };
+    check_sample("{\"image\":{\"<image_00>\":\"x\",\"<image_01>\":\"y\"},\"conversations\":[{"
+                 "\"role\":\"user\",\"content\":\"a < b <image_01> <<image_00>> <image_02>\"},{"
+                 "\"role\":\"assistant\",\"content\":\"r\"}]}",
+                 "- '' - | user: 'a < b ' <dir/y> ' <' <dir/x> '> <image_02>'; assistant: 'r'");
+    for (int i = 0; i < COUNT; i++)
+        buf_printf(&b, "%s\"<m%05d>\": \"x\"", i ? ", " : "{\"image\": {", i);
+    buf_puts(&b, "}, \"conversations\": [{\"role\": \"user\", \"content\": \"");
+    for (int i = COUNT; i-- > 0;) buf_printf(&b, "<m%05d>", i);
+    buf_puts(&b, "\"}]}");
+    cJSON *json = json_parse(b.data, b.length, "test", &err);
+    assert_non_null(json);
+    assert_int_equal(sample_read(&s, json, "dir", &err), 0);
+    assert_int_equal(s.dialogue.placed, COUNT);
+    assert_int_equal(s.dialogue.messages[0].content[0].picture, COUNT - 1);
+    assert_false(s.dialogue.marks_differ);
+    sample_release(&s);
+    cJSON_Delete(json);
+    buf_release(&b);
+}
+
 static void test_sample_errors(void **state)
 {
     check_sample("{\"id\":\"a\",\"kind\":\"k\",\"conversations\":5}",
@@ -269,11 +296,11 @@ static void test_sample_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_list),          cmocka_unit_test(test_list_errors),
-        cmocka_unit_test(test_lines),         cmocka_unit_test(test_check),
-        cmocka_unit_test(test_no_file),       cmocka_unit_test(test_large),
-        cmocka_unit_test(test_samples),       cmocka_unit_test(test_marks),
-        cmocka_unit_test(test_sample_errors),
+        cmocka_unit_test(test_list),        cmocka_unit_test(test_list_errors),
+        cmocka_unit_test(test_lines),       cmocka_unit_test(test_check),
+        cmocka_unit_test(test_no_file),     cmocka_unit_test(test_large),
+        cmocka_unit_test(test_samples),     cmocka_unit_test(test_marks),
+        cmocka_unit_test(test_named_marks), cmocka_unit_test(test_sample_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
