@@ -138,21 +138,11 @@ static void put_message(struct rendering *r, const struct message *m, const stru
 
 // --- the system message ------------------------------------------------------------------------
 
-// Returns the template's text between the line break at `from` and `to` if it is plain text, not
-// code; else NULL.
-static char *plain_until(const char *from, const char *to)
+// Skips a line break, or \n inside a string of the template. NULL: neither is at p.
+static const char *skip_break(const char *p)
 {
-    // A line break, or \n inside a string of the template.
-    if (*from == '\n')
-        from++;
-    else if (from[0] == '\\' && from[1] == 'n')
-        from += 2;
-    else
-        return NULL;
-    const char *end = strstr(from, to);
-    size_t length = end ? (size_t)(end - from) : 0;
-    if (!length || strcspn(from, "{}'\"\\") < length) return NULL;
-    return xstrndup(from, length);
+    if (*p == '\n') return p + 1;
+    return p[0] == '\\' && p[1] == 'n' ? p + 2 : NULL;
 }
 
 // Returns the layout's default system message; if it has none, the plain text that the folder's
@@ -165,17 +155,17 @@ static char *default_system(const struct prompt_options *o)
     if (!o->chat_template || !*open || !*close) return NULL;
     size_t open_length = strcspn(open, "\n");
     char *first = xstrndup(open, open_length), *last = xstrndup(close, strcspn(close, "\n"));
+    // The next end of a system message and the next character of code, which stay the same for many
+    // starts: a search from each start would take a time quadratic in the template's length.
+    const char *end = o->chat_template, *code = o->chat_template;
     char *found = NULL;
     for (const char *p = o->chat_template; !found && (p = strstr(p, first));) {
         p += open_length;
-        if (open[open_length]) {
-            found = plain_until(p, last);
-        } else {
-            size_t length = strcspn(p, "{}'\"\\");
-            const char *end = strstr(p, last);
-            if (end && end > p && (size_t)(end - p) <= length)
-                found = xstrndup(p, (size_t)(end - p));
-        }
+        const char *text = open[open_length] ? skip_break(p) : p;
+        if (!text) continue;
+        if (end <= text && !(end = strstr(text, last))) break;
+        if (code <= text) code = text + strcspn(text, "{}'\"\\");
+        if (end > text && end <= code) found = xstrndup(text, (size_t)(end - text));
     }
     free(first);
     free(last);

@@ -658,6 +658,12 @@ static void test_default_system(void **state)
     check_text("kimi-k2.5", "<|im_system|>system<|im_middle|>Help<|im_end|>", NULL, m + 1, 1, true,
                "<|im_system|>system<|im_middle|>Help<|im_end|><|im_user|>user<|im_middle|>U"
                "<|im_end|><|im_assistant|>assistant<|im_middle|>");
+    // A search to the end of the template from each of its system messages would take minutes.
+    struct buf b = { 0 };
+    for (int i = 0; i < 200000; i++) buf_puts(&b, "<|im_start|>system\n");
+    buf_puts(&b, "{{ x }}<|im_end|>");
+    check_text("chatml", b.data, NULL, m + 1, 1, false, "<|im_start|>user\nU<|im_end|>\n");
+    buf_release(&b);
     release_all(m, 2);
 }
 
