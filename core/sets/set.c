@@ -529,7 +529,7 @@ static const struct dataset_reader reader = { read_sample, read_picture, close_s
 // Turns every expression of every row into a sample.
 static int count_parts(struct dataset *d, struct opened *o, struct err *err)
 {
-    enum { LOOK = 256 };
+    enum { LOOK = 256, MOST = 1 << 24 }; // a small Parquet file can have many expressions
     size_t count = 0, room = 0;
     for (int64_t row = 0; row < d->count; row++) {
         struct set_record r;
@@ -538,6 +538,10 @@ static int count_parts(struct dataset *d, struct opened *o, struct err *err)
         const cJSON *answer = json_get(r.json, "answer");
         const int n =
             cJSON_IsArray(answer) && json_get(r.json, "bbox") ? cJSON_GetArraySize(answer) : 1;
+        if (count + (size_t)n > MOST) {
+            set_record_release(&r);
+            return err_set(err, "'%s' has more than %d questions", d->path, MOST);
+        }
         for (int i = 0; i < n || !i; i++) {
             o->parts = xgrow(o->parts, &room, count, sizeof *o->parts);
             o->parts[count++] = (struct part){ row, i };

@@ -504,6 +504,34 @@ static void test_small_pages(void **state)
     parquet_close(&p);
 }
 
+// Files of a few bytes have a row of a million expressions each.
+static void test_many_expressions(void **state)
+{
+    enum { FILES = 17 };
+    static const char bytes[] =
+        "PAR1\x15\x00\x15$\x15$,\x15\x80\x89z\x15\x00\x15\x06\x15\x06\x00\x00\x06\x00\x00"
+        "\x00\x02\x00\xFE\x88z\x01\x04\x00\x00\x00\x80\x89z\x02\x15\x00\x15\x08\x15\x08,"
+        "\x15\x02\x15\x00\x15\x06\x15\x06\x00\x00\x01\x00\x00\x00\x15\x00\x15\x08\x15\x08"
+        ",\x15\x02\x15\x00\x15\x06\x15\x06\x00\x00\x01\x00\x00\x00\x15\x02\x19l5\x00\x18"
+        "\x06schema\x15\x06\x00\x35\x02\x18\x06\x61nswer\x15\x02\x15\x06\x00\x35\x04\x18"
+        "\x04list\x15\x02\x00\x15\x0C%\x02\x18\x07\x65lement%\x00\x00\x15\x02%\x00\x18"
+        "\x04\x62\x62ox\x00\x15\x02%\x00\x18\x04text\x00\x16\x02\x19\x1C\x19<<\x15\x0C"
+        "\x35\x00\x16\x80\x89z&J&\x08\x00\x00<\x15\x02\x35\x00\x16\x02&*&R\x00\x00<\x15"
+        "\x02\x35\x00\x16\x02&*&|\x00\x00&\x02\x00\x00\x84\x00\x00\x00PAR1";
+    struct err err;
+    struct dataset d;
+    for (int i = 0; i < FILES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "many%02d.parquet", i);
+        free(write_bytes(name, bytes, sizeof bytes - 1));
+    }
+    char *pattern = xasprintf("%s/many*.parquet", scratch);
+    const struct eval_set *set = eval_set_need("refcoco", &err);
+    assert_int_equal(eval_set_open(&d, set, set->ways, pattern, NULL, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "has more than 16777216 questions"));
+    free(pattern);
+}
+
 static bool is_question(const char *name)
 {
     return !strcmp(name, "question");
@@ -663,6 +691,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_absent_members),
         cmocka_unit_test(test_many_columns),
         cmocka_unit_test(test_small_pages),
+        cmocka_unit_test(test_many_expressions),
         cmocka_unit_test(test_columns_left_out),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_large_row),
