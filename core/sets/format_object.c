@@ -176,9 +176,22 @@ static int read_question(const struct object *o, struct set_record *r, struct er
 
 // --- captions ------------------------------------------------------------------------------------
 
+// Refuses a picture that is listed twice: each entry would join the same captions again.
 static int open_captions(struct object *o, const char *path, struct err *err)
 {
-    return join_by(o, &o->parts, "annotations", "image_id", err);
+    struct names ids = { 0 };
+    int status = join_by(o, &o->parts, "annotations", "image_id", err);
+    for (size_t i = 0; i < o->rows->count && status == 0; i++) {
+        cJSON *row = json_parts_item(&o->parts, &o->rows->items[i], err);
+        char id[24];
+        bool known = false;
+        if (json_id_text(row, "id", id)) names_add(&ids, id, &known);
+        if (known) err_set(err, "'%s' has the picture %s twice", path, id);
+        if (known || !row) status = -1;
+        cJSON_Delete(row);
+    }
+    names_release(&ids);
+    return status;
 }
 
 static int read_captions(const struct object *o, struct set_record *r, struct err *err)

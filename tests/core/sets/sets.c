@@ -637,6 +637,10 @@ static void test_refused(void **state)
     check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
                   "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
+    check_refused("coco", "twice.json",
+                  "{\"images\": [{\"id\": 7, \"file_name\": \"a.jpg\"}, {\"id\": 7.0, "
+                  "\"file_name\": \"b.jpg\"}], \"annotations\": []}",
+                  "has the picture 7 twice");
     check_refused("vqav2", "subtype.json",
                   "{\"questions\": [{\"question\": \"q\"}], \"data_subtype\": []}",
                   "neither \"data_id\" nor \"data_subtype\"");
