@@ -67,6 +67,13 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         cp tests/core/sets/parquet/*.parquet "$2"
         tar -C "$2" -xJf tests/fuzz/corpus/parquet_large.tar.xz
         ;;
+    metrics)
+        printf 'The answer is (B).\0\0Which?\nA. x\nB. y\0B\0x\0y' >"$2/letter"
+        printf '<think>a dog</think> yes, a red dog\0\0Is there a dog?\0yes' >"$2/word"
+        printf '[0.1, 0.2, 0.5, 0.9]\0\0\0[1, 2, 30, 40] of 100x50' >"$2/box"
+        printf '<answer>C</answer> two dogs\0circled letter\0\0person\0dog\0person' >"$2/objects"
+        printf '\\boxed{12%%} so 3.5e2\0HME100k\0\0350' >"$2/number"
+        ;;
     steer)
         safetensors_seed "$2/two" '{"__metadata__":{"method":"mean","plus":"3"},"direction.1":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},"direction.3":{"dtype":"BF16","shape":[3],"data_offsets":[12,18]}}' 18
         safetensors_seed "$2/empty" '{"direction.10":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"direction.2":{"dtype":"F16","shape":[3],"data_offsets":[0,6]}}' 6
