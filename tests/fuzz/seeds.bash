@@ -57,11 +57,19 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         ;;
     sets)
         python3 tests/core/sets/make.py "$2/made"
+        for f in "pope/llava_pope_test.jsonl pope/coco_pope_random.json" \
+            "textvqa/llava_textvqa_val_v051_ocr.jsonl textvqa/TextVQA_0.5.1_val.json" \
+            "sqa/problems.json sqa/pid_splits.json" "sqa/llava_test_CQM-A.json sqa/problems.json" \
+            "mmlu/test/abstract_algebra_test.csv mmlu/dev/abstract_algebra_dev.csv" \
+            "vqa/v2_OpenEnded_mscoco_val2014_questions.json vqa/v2_mscoco_val2014_annotations.json"; do
+            { cat "$2/made/${f% *}" && printf '\0' && cat "$2/made/${f#* }"; } >"$2/beside-${f##*/}"
+        done
         find "$2/made" -size -64k \( -name '*.tsv' -o -name '*.json*' -o -name '*.csv' \) | while read -r f; do
             mv "$f" "$2/$(basename "$(dirname "$f")")-$(basename "$f")"
         done
         rm -r "$2/made"
-        cp tests/core/sets/parquet/*.parquet "$2"
+        cp tests/core/sets/parquet/*.parquet tests/core/sets/parquet/mmlu/*.parquet "$2"
+        cp tests/core/sets/parquet/testdev_balanced_instructions/*.parquet "$2/gqa"
         ;;
     parquet) # tests/core/sets/parquet.py writes the larger files
         cp tests/core/sets/parquet/*.parquet "$2"
