@@ -1,5 +1,5 @@
-// tests/fuzz/csv.c -- reads arbitrary bytes as a CSV file: a table that can be read is the same
-// after writing and reading it again.
+// tests/fuzz/csv.c -- reads arbitrary bytes as a CSV file, with and without a head line: a table
+// that can be read is the same after writing it, also as Markdown and LaTeX, and reading it again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +22,20 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
     struct csv t, back;
     struct err err;
-    char path[512];
+    static const char *const ends[] = { ".csv", ".md", ".tex" };
+    char stem[500], path[512];
+    if (csv_parse(&t, (const char *)data, size, "a,b", "fuzz", &err) == 0) csv_release(&t);
     if (csv_parse(&t, (const char *)data, size, NULL, "fuzz", &err) < 0) return 0;
     const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/vlmsh-fuzz.csv", folder ? folder : "/tmp");
-    if (csv_write(&t, path, &err) < 0 || csv_read(&back, path, &err) < 0) abort();
+    snprintf(stem, sizeof stem, "%s/vlmsh-fuzz", folder ? folder : "/tmp");
+    snprintf(path, sizeof path, "%s.csv", stem);
+    if (csv_write_documents(&t, stem, &err) < 0 || csv_read(&back, path, &err) < 0) abort();
     compare(&t, &back);
     csv_release(&t);
     csv_release(&back);
-    unlink(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(path, sizeof path, "%s%s", stem, ends[i]);
+        unlink(path);
+    }
     return 0;
 }

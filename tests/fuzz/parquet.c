@@ -1,6 +1,6 @@
 // tests/fuzz/parquet.c -- reads arbitrary bytes as a parquet file. The file is refused; or its
-// first rows, then its last ones in reverse, can be read or are refused, and all returned pointers
-// are valid.
+// first rows, then the pictures of its last ones in reverse, then texts can be read or are refused,
+// and all returned pointers are valid.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -38,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         for (int64_t i = 0; i < p.rows && i < ROWS; i++) read_row(&p, i, PARQUET_ALL);
         for (int64_t i = 0; i < p.rows && i < ROWS; i++)
             read_row(&p, p.rows - 1 - i, PARQUET_PICTURES);
+        for (int64_t i = 0; i < p.rows && i < ROWS; i++) read_row(&p, i, PARQUET_TEXTS);
         parquet_close(&p);
     }
     close(file);
