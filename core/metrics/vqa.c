@@ -32,8 +32,8 @@ static bool digit_before(const char *text, const char *p)
 static bool comma_in_number(const char *text, bool many)
 {
     for (const char *p = text; (p = strchr(p, ',')); p++) {
-        const char *after = p + (many ? strspn(p, ",") : 1);
-        if (digit_before(text, p) && digit_at(after)) return true;
+        if (!digit_before(text, p)) continue; // also for all but the first of several commas
+        if (digit_at(p + (many ? strspn(p, ",") : 1))) return true;
     }
     return false;
 }

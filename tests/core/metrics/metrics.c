@@ -17,6 +17,7 @@
 #include "core/metrics/ptb.h"
 #include "core/metrics/python.h"
 #include "core/metrics/suite.h"
+#include "core/metrics/vqa.h"
 #include "core/metrics/words.h"
 #include "core/template/thinking.h"
 #include "tests/core/metrics/chair_sentences.h"
@@ -542,6 +543,24 @@ static void test_ptb_long(void **state)
     }
 }
 
+// Counting the commas from each of them on would take minutes.
+static void test_commas(void **state)
+{
+    struct scratch s = { 0 };
+    struct buf b = { 0 };
+    buf_puts(&b, "a");
+    for (int i = 0; i < 1 << 20; i++) buf_puts(&b, ",");
+    buf_puts(&b, "1 a,b");
+    assert_string_equal(
+        vqa_drop_punctuation(&s, "1,,2 a,b", (struct vqa_punctuation){ .many_commas = true }),
+        "12 ab");
+    const char *text =
+        vqa_drop_punctuation(&s, b.data, (struct vqa_punctuation){ .many_commas = true });
+    assert_int_equal(strlen(text), strlen("a") + (1 << 20) + strlen("1 a b"));
+    buf_release(&b);
+    scratch_release(&s);
+}
+
 // Follows Python's lower(): a capital sigma has a different form at the end of a word.
 static void test_lower(void **state)
 {
@@ -737,17 +756,29 @@ static void each_metric_states_its_direction(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),           cmocka_unit_test(test_contain),
-        cmocka_unit_test(test_exact),           cmocka_unit_test(test_contains),
-        cmocka_unit_test(test_yesno),           cmocka_unit_test(test_letter),
-        cmocka_unit_test(test_letter_unicode),  cmocka_unit_test(test_thinking),
-        cmocka_unit_test(test_letter_question), cmocka_unit_test(test_right),
-        cmocka_unit_test(test_absent_choice),   cmocka_unit_test(test_none),
-        cmocka_unit_test(test_loglik),          cmocka_unit_test(test_ptb),
-        cmocka_unit_test(test_ptb_long),        cmocka_unit_test(test_lower),
-        cmocka_unit_test(test_cider),           cmocka_unit_test(test_chair),
-        cmocka_unit_test(test_intervals),       cmocka_unit_test(test_yesno_summary),
-        cmocka_unit_test(test_table),           cmocka_unit_test(each_metric_states_its_direction),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_contain),
+        cmocka_unit_test(test_exact),
+        cmocka_unit_test(test_contains),
+        cmocka_unit_test(test_yesno),
+        cmocka_unit_test(test_letter),
+        cmocka_unit_test(test_letter_unicode),
+        cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_letter_question),
+        cmocka_unit_test(test_right),
+        cmocka_unit_test(test_absent_choice),
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_loglik),
+        cmocka_unit_test(test_ptb),
+        cmocka_unit_test(test_ptb_long),
+        cmocka_unit_test(test_commas),
+        cmocka_unit_test(test_lower),
+        cmocka_unit_test(test_cider),
+        cmocka_unit_test(test_chair),
+        cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_yesno_summary),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(each_metric_states_its_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
