@@ -24,6 +24,7 @@
 struct beside {
     struct names keys;
     cJSON **answers; // [keys.count] a text, a list, or {"answer", "choices"}
+    size_t capacity;
     struct buf faults;
 };
 
@@ -53,7 +54,7 @@ static void add(struct beside *b, char *key, cJSON *answer)
         cJSON_Delete(answer);
         return;
     }
-    b->answers = xreallocarray(b->answers, i + 1, sizeof(cJSON *));
+    b->answers = xgrow(b->answers, &b->capacity, i, sizeof(cJSON *));
     b->answers[i] = answer;
 }
 

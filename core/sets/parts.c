@@ -123,7 +123,7 @@ static int scan_member(struct scan *s, struct err *err)
     }
     s->at++;
     skip_blanks(s);
-    p->lists = xreallocarray(p->lists, p->count + 1, sizeof *p->lists);
+    p->lists = xgrow(p->lists, &p->capacity, p->count, sizeof *p->lists);
     struct json_list *l = &p->lists[p->count++];
     *l = (struct json_list){ .key = xstrdup(name->valuestring), .list = here(s) == '[' };
     cJSON_Delete(name);

@@ -29,7 +29,7 @@ struct json_parts {
     const char *map;
     uint64_t size;
     struct json_list *lists; // [count] in the order of the file
-    size_t count;
+    size_t count, capacity;
 };
 
 int json_parts_open(struct json_parts *p, const char *path, struct err *err);
