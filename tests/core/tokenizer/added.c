@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -92,12 +93,36 @@ static void test_decoded_normalised(void **state)
     tokenizer_free(t);
 }
 
+// A token that strips the white space after it, in white space that consists of such tokens.
+static void stripped_spaces_are_read_once(void **state)
+{
+    enum { SPACES = 1 << 16 };
+    struct err err = { "" };
+    struct tokenizer *t =
+        small(",\"added_tokens\":[{\"id\":200,\"content\":\" \",\"rstrip\":true}]", "", &err);
+    if (!t) fail_msg("%s", err.text);
+    char *text = xmalloc(SPACES + 1);
+    memset(text, ' ', SPACES);
+    text[SPACES] = 'a';
+    const clock_t before = clock();
+    struct ids ids = encode(t, text, SPACES + 1, 0);
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    assert_int_equal(ids.count, SPACES + 1);
+    assert_int_equal(ids.data[SPACES - 1], ' '); // the vocabulary's id
+    assert_int_equal(ids.data[SPACES], 'a');
+    ids_release(&ids);
+    free(text);
+    tokenizer_free(t);
+    if (seconds > 1) fail_msg("%d spaces took %g s", SPACES, seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_merged_special),
         cmocka_unit_test(test_decoded_normalised),
+        cmocka_unit_test(stripped_spaces_are_read_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
