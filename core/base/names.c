@@ -16,12 +16,17 @@ static void make_seed(void)
     if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = (uint64_t)clock_seconds();
 }
 
-// FNV-1a.
-uint64_t names_hash(const char *name)
+uint64_t names_seed(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_seed);
-    uint64_t h = 14695981039346656037u ^ seed;
+    return seed;
+}
+
+// FNV-1a.
+uint64_t names_hash(const char *name)
+{
+    uint64_t h = 14695981039346656037u ^ names_seed();
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 1099511628211u;
     return h ^ h >> 32;
 }

@@ -29,5 +29,7 @@ void names_release(struct names *n);
 // The hash function of the table, for other tables of texts. The same name has different hashes in
 // different processes.
 uint64_t names_hash(const char *name);
+// Returns the secret number in these hashes, for tables with hash functions of their own.
+uint64_t names_seed(void);
 
 #endif

@@ -11,9 +11,9 @@
 enum { SHORT_WORD = 96 }; // characters
 static const uint32_t NO_MERGE = UINT32_MAX;
 
-static uint32_t hash_bytes(const char *text, size_t length)
+static uint32_t hash_bytes(const struct tokenizer *t, const char *text, size_t length)
 {
-    uint64_t h = length * UINT64_C(0x9E3779B97F4A7C15), block;
+    uint64_t h = length * UINT64_C(0x9E3779B97F4A7C15) ^ t->seed, block;
     for (; length >= 8; text += 8, length -= 8) {
         memcpy(&block, text, 8);
         h = (h ^ block) * UINT64_C(0xD6E8FEB86659FD93);
@@ -29,7 +29,7 @@ static uint32_t hash_bytes(const char *text, size_t length)
 
 int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t length)
 {
-    uint32_t hash = hash_bytes(text, length);
+    uint32_t hash = hash_bytes(t, text, length);
     for (uint32_t i = hash & t->slot_mask; t->slots[i].id >= 0; i = (i + 1) & t->slot_mask) {
         int32_t id = t->slots[i].id;
         if (t->slots[i].hash == hash && t->tokens[id].length == length &&
@@ -41,7 +41,7 @@ int32_t vocabulary_find(const struct tokenizer *t, const char *text, size_t leng
 
 void vocabulary_add(struct tokenizer *t, int32_t id, int32_t former)
 {
-    uint32_t hash = hash_bytes(t->texts.data + t->tokens[id].at, t->tokens[id].length);
+    uint32_t hash = hash_bytes(t, t->texts.data + t->tokens[id].at, t->tokens[id].length);
     uint32_t i = hash & t->slot_mask;
     while (t->slots[i].id >= 0 && t->slots[i].id != former) i = (i + 1) & t->slot_mask;
     t->slots[i] = (struct vocabulary_slot){ hash, id };
@@ -56,7 +56,7 @@ uint64_t merge_pair(int32_t left, int32_t right)
 
 static uint32_t pair_slot(const struct tokenizer *t, uint64_t pair)
 {
-    uint64_t h = pair * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t h = (pair ^ t->seed) * UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(h >> 32 ^ h >> 52) & t->merge_mask;
 }
 
@@ -260,7 +260,7 @@ struct word_cache {
 
 static void cached_word(struct encoder *e, const char *word, size_t length)
 {
-    uint32_t hash = hash_bytes(word, length);
+    uint32_t hash = hash_bytes(e->t, word, length);
     struct cached_word *w = &e->cache->words[hash % CACHE_SLOTS];
     if (w->length == length && !memcmp(w->word, word, length)) {
         ids_append(e->ids, w->ids, w->count);

@@ -25,6 +25,7 @@ void tables_make(struct tokenizer *t, size_t words)
     t->slots = xreallocarray(NULL, slots, sizeof *t->slots);
     for (size_t i = 0; i < slots; i++) t->slots[i].id = -1;
     t->slot_mask = (uint32_t)slots - 1;
+    t->seed = names_seed();
     t->char_id = xreallocarray(NULL, 65536, sizeof *t->char_id);
     for (size_t i = 0; i < 65536; i++) t->char_id[i] = -1;
     t->marks_apart = true;

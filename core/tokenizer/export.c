@@ -85,10 +85,12 @@ static void put_tokens(struct token_export *e, const struct tokenizer *t, size_t
 
 // --- merges --------------------------------------------------------------------------------------
 
+// Merges derived from a list of tokens may share a rank.
 static int by_rank(const void *a, const void *b)
 {
     const struct merge *x = a, *y = b;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    return (x->pair > y->pair) - (x->pair < y->pair);
 }
 
 static struct merge *sorted_merges(const struct tokenizer *t, size_t *count)

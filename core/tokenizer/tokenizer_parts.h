@@ -209,6 +209,7 @@ struct trie {
     struct trie_edge *edges; // open addressing
     uint32_t mask;
     int32_t *value; // [nodes] value of the text that ends here, or -1
+    uint64_t seed;           // of the hashes of edges
     uint32_t nodes, capacity;
 };
 
@@ -244,6 +245,7 @@ struct tokenizer {
     // Texts to ids, of the model's vocabulary only; open addressing.
     struct vocabulary_slot *slots;
     uint32_t slot_mask;
+    uint64_t seed; // of the hashes of texts and merges (names_seed)
 
     // Appends the ids of a word: bpe_word or unigram_word.
     void (*word)(struct encoder *e, const char *word, size_t length);

@@ -14,7 +14,7 @@ enum { NO_WAY = -2, UNKNOWN = -1 };
 
 static uint32_t edge_slot(const struct trie *trie, uint32_t from)
 {
-    uint64_t h = from * UINT64_C(0x9E3779B97F4A7C15);
+    uint64_t h = (from ^ trie->seed) * UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(h >> 32 ^ h >> 52) & trie->mask;
 }
 
@@ -80,6 +80,7 @@ void trie_release(struct trie *trie)
 
 int unigram_fill(struct tokenizer *t, struct err *err)
 {
+    t->unigram.trie.seed = t->seed;
     for (int32_t id = 0; id < t->size; id++) {
         const char *text = tokenizer_token(t, id);
         if (!text || id == t->unknown || t->tokens[id].flags & (TOKEN_SPECIAL | TOKEN_APART) ||

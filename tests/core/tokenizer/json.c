@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -88,11 +89,44 @@ static void test_wrong_files(void **state)
     assert_null(tokenizer_open("tests/goldens/no-such-file.json", &err));
 }
 
+// Texts whose hashes are equal without the seed; each would be compared with all others.
+static void crafted_tokens_are_no_slower(void **state)
+{
+    enum { TOKENS = 1 << 16 };
+    const uint64_t odd = UINT64_C(0xD6E8FEB86659FD93);
+    uint64_t inverse = odd;
+    struct buf file = { 0 };
+    int found = 0;
+    struct err err = { "" };
+    for (int i = 0; i < 6; i++) inverse *= 2 - odd * inverse;
+    buf_puts(&file, "{\"model\":{\"vocab\":{");
+    for (uint64_t low = 0; found < TOKENS; low++) {
+        uint64_t h = (UINT64_C(1) << 32 | low) * inverse;
+        h = ((h ^ h >> 32) * inverse) ^ 8 * UINT64_C(0x9E3779B97F4A7C15);
+        char text[9] = { 0 };
+        memcpy(text, &h, 8);
+        bool plain = true;
+        for (int i = 0; i < 8; i++) plain &= text[i] > '"' && text[i] < 127 && text[i] != '\\';
+        if (plain) buf_printf(&file, "%s\"%s\":%d", found ? "," : "", text, found);
+        found += plain;
+    }
+    buf_puts(&file, "},\"merges\":[]}}");
+    const clock_t before = clock();
+    struct tokenizer *t = tokenizer_parse(file.data, file.length, "crafted.json", &err);
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    if (!t) fail_msg("%s", err.text);
+    assert_int_equal(tokenizer_size(t), TOKENS);
+    tokenizer_free(t);
+    buf_release(&file);
+    if (seconds > 1) fail_msg("%d tokens took %g s", TOKENS, seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_word_listed_twice),
         cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(crafted_tokens_are_no_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
