@@ -67,6 +67,9 @@ int vocabulary_put(struct tokenizer *t, int32_t id, const char *text, bool again
     size_t length = strlen(text);
     int32_t c;
     if (!utf8_valid(text, length)) return err_set(err, "invalid UTF-8");
+    if (length > VOCAB_BYTES_MAX)
+        return err_set(err, "token %d has %zu bytes; at most %d are supported", id, length,
+                       VOCAB_BYTES_MAX);
     if (t->tokens[id].at != NO_TEXT)
         return err_set(err, "\"%.40s\" and \"%.40s\" have the same id %d", tokenizer_token(t, id),
                        text, id);
@@ -159,6 +162,9 @@ int added_read(const cJSON *item, struct added *a, struct err *err)
         return -1;
     if (!text) return err_set(err, "\"content\" is missing");
     if (!utf8_valid(text, strlen(text))) return err_set(err, "content: invalid UTF-8");
+    if (strlen(text) > TOKEN_BYTES_MAX)
+        return err_set(err, "an added token has %zu bytes; at most %d are supported", strlen(text),
+                       TOKEN_BYTES_MAX);
     a->text = json_get(item, "content")->valuestring;
     return 0;
 }
@@ -183,6 +189,7 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
     const char *normal;
     size_t normal_length;
     search_start(&e.search, length);
+    e.search.most = (size_t)2 * STAGE_TEXT_MAX * (length + 1); // of each of many tokens
     if (t->normalising == 0) t->normalising = search_clock();
     e.search.began = t->normalising;
     int status = normal_run(&e, text, length, &normal, &normal_length);
@@ -202,6 +209,14 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
 int stages_full(int count, struct err *err)
 {
     return count < STAGES_MAX ? 0 : err_set(err, "more than %d stages", STAGES_MAX);
+}
+
+int stage_text_check(const char *text, const char *where, struct err *err)
+{
+    const size_t length = strlen(text);
+    if (length <= STAGE_TEXT_MAX) return 0;
+    return err_set(err, "\"%s\" has %zu bytes; at most %d are supported", where, length,
+                   STAGE_TEXT_MAX);
 }
 
 void mark_fused(struct tokenizer *t)

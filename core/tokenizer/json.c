@@ -94,7 +94,9 @@ static int read_normal(struct tokenizer *t, const cJSON *object, struct err *err
         n->form = (enum unicode_form)k;
     else
         n->kind = (enum normal_kind)(k - FORM_NFKD);
-    if (n->kind == NORMAL_PREPEND && need_text(object, "prepend", &text, err) < 0) return -1;
+    if (n->kind == NORMAL_PREPEND && (need_text(object, "prepend", &text, err) < 0 ||
+                                      stage_text_check(text, "prepend", err) < 0))
+        return -1;
     if (n->kind == NORMAL_REPLACE && (need_text(object, "content", &text, err) < 0 ||
                                       read_pattern(object, &n->pattern, err) < 0))
         return -1;
@@ -149,6 +151,7 @@ static int read_metaspace(const cJSON *object, char **mark, enum prepend *prepen
     bool prefix;
     if (json_text(object, "replacement", MARK, &text, err) < 0 ||
         valid_text(text, "replacement", err) < 0 ||
+        stage_text_check(text, "replacement", err) < 0 ||
         json_bool(object, "add_prefix_space", true, &prefix, err) < 0)
         return -1;
     if (!*text) return err_set(err, "\"replacement\" is empty");
@@ -201,6 +204,8 @@ static int read_split(struct tokenizer *t, const cJSON *object, struct err *err)
 
 // --- post_processor ----------------------------------------------------------------------------
 
+enum { AROUND_MAX = 1024 }; // ids before a text, or after it
+
 // Appends the ids of a template's special token.
 static int template_token(struct tokenizer *t, const cJSON *object, const cJSON *piece,
                           struct ids *out, struct err *err)
@@ -208,12 +213,15 @@ static int template_token(struct tokenizer *t, const cJSON *object, const cJSON 
     const char *name;
     if (need_text(piece, "id", &name, err) < 0) return -1;
     const cJSON *ids = json_get(json_get(json_get(object, "special_tokens"), name), "ids"), *id;
-    if (!cJSON_IsArray(ids)) return err_set(err, "the special token \"%s\" has no ids", name);
+    if (!cJSON_IsArray(ids) || !ids->child)
+        return err_set(err, "the special token \"%s\" has no ids", name);
     cJSON_ArrayForEach(id, ids)
     {
         double x = cJSON_IsNumber(id) ? id->valuedouble : -1;
         if (!(x >= 0 && x < t->size) || !tokenizer_token(t, (int32_t)x))
             return err_set(err, "the special token \"%s\" has an id without a token", name);
+        if (out->count == AROUND_MAX)
+            return err_set(err, "more than %d special tokens beside the text", AROUND_MAX);
         ids_add(out, (int32_t)x);
     }
     return 0;
@@ -241,6 +249,10 @@ static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
     }
     if (!seen) {
         err_set(err, "\"single\" omits the text");
+        goto out;
+    }
+    if (before.count + t->before.count > AROUND_MAX || after.count + t->after.count > AROUND_MAX) {
+        err_set(err, "more than %d special tokens beside the text", AROUND_MAX);
         goto out;
     }
     // A later processor of a Sequence adds its tokens outside those of the earlier ones.

@@ -552,7 +552,7 @@ int normal_limit(const struct search *s, const struct buf *out, struct err *err)
     return err_set(err,
                    "the tokenizer's replacements make this text longer than %zu KB: its file must "
                    "be wrong",
-                   s->most >> 10);
+                   (s->most + 1023) >> 10);
 }
 
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,

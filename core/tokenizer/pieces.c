@@ -379,6 +379,7 @@ static int fill_stages(struct tokenizer *t, const struct proto *p, const struct 
     const struct token_text *surface = &p->unknown_surface;
     d->text = surface->text ? xstrndup(surface->text, surface->length) : xstrdup(" \xE2\x81\x87 ");
     if (!utf8_valid(d->text, strlen(d->text))) return err_set(err, "unk_surface: invalid UTF-8");
+    if (stage_text_check(d->text, "unk_surface", err) < 0) return -1;
     return p->charsmap.length ? charsmap_read(&n->map, p->charsmap.text, p->charsmap.length, err)
                               : 0;
 }

@@ -155,7 +155,10 @@ struct decode {
     bool fused;   // receives one text in pieces instead of tokens
 };
 
-enum { STAGES_MAX = 16 };
+enum {
+    STAGES_MAX = 16,
+    STAGE_TEXT_MAX = 64, // bytes of a text that a stage adds to each stretch of a text
+};
 
 enum token_flags {
     TOKEN_ADDED = 1,
@@ -206,10 +209,10 @@ struct trie_edge {
 };
 
 struct trie {
+    uint64_t seed;           // of the hashes of edges
     struct trie_edge *edges; // open addressing
     uint32_t mask;
     int32_t *value; // [nodes] value of the text that ends here, or -1
-    uint64_t seed;           // of the hashes of edges
     uint32_t nodes, capacity;
 };
 
@@ -242,10 +245,10 @@ struct tokenizer {
     } * tokens;          // [size]
     struct buf texts;
 
+    uint64_t seed; // of the hashes of texts and merges (names_seed)
     // Texts to ids, of the model's vocabulary only; open addressing.
     struct vocabulary_slot *slots;
     uint32_t slot_mask;
-    uint64_t seed; // of the hashes of texts and merges (names_seed)
 
     // Appends the ids of a word: bpe_word or unigram_word.
     void (*word)(struct encoder *e, const char *word, size_t length);
@@ -321,6 +324,8 @@ void added_list_put(struct added_list *list, struct added token, const char *tex
 void added_sort(struct added_list *list);
 // Returns -1 if there is no space for another stage.
 int stages_full(int count, struct err *err);
+// Refuses a text longer than STAGE_TEXT_MAX. `where`: its key.
+int stage_text_check(const char *text, const char *where, struct err *err);
 // Completes the decoder: adds DECODE_SPACES if it has no stage, and sets `fused` in the stages that
 // follow Fuse or ByteLevel, which receive a text, not tokens.
 void mark_fused(struct tokenizer *t);
@@ -445,9 +450,10 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
                                "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}" WORDS_NOT_HAN, WORDS_SUFFIX "?", \
                                "\\p{N}{1,3}", "[\\r\\n]*")
 
-// Maximum length of a token in unigram models, tokenizer.model and tiktoken.model: keeps reading
-// and encoding near-linear.
-enum { TOKEN_BYTES_MAX = 1024 };
+// Maximum length of an added token, and of a token in unigram models, tokenizer.model and
+// tiktoken.model: keeps reading and encoding near-linear. Other tokens may have VOCAB_BYTES_MAX,
+// because each id of a text may stand for the longest one.
+enum { TOKEN_BYTES_MAX = 1024, VOCAB_BYTES_MAX = 1 << 16 };
 
 // --- one call of the tokenizer -----------------------------------------------------------------
 

@@ -89,6 +89,46 @@ static void test_wrong_files(void **state)
     assert_null(tokenizer_open("tests/goldens/no-such-file.json", &err));
 }
 
+// Refuses files that make short texts long: the memory that these texts take must not depend on how
+// often the file repeats them.
+static void long_insertions_are_refused(void **state)
+{
+    char text[(1 << 16) + 2];
+    struct buf special = { 0 };
+    static const struct {
+        const char *members; // with a text of this length, or special tokens
+        int length;
+        const char *why;
+    } cases[] = {
+        { NORM("\"Prepend\",\"prepend\":\"%s\""), 65, "65 bytes" },
+        { PRE("\"Metaspace\",\"replacement\":\"%s\""), 65, "65 bytes" },
+        { ",\"added_tokens\":[{\"id\":200,\"content\":\"%s\"}]", 1025, "1025 bytes" },
+        { NORM("\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"%s\"") ",\"added_tokens\":"
+                                                                                "[{\"id\":200,"
+                                                                                "\"content\":\"a\"}"
+                                                                                "]",
+          1025, "replacements" },
+        { ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[%s{\"Sequence\":{}}],"
+          "\"special_tokens\":{\"s\":{\"ids\":[33]}}}",
+          0, "more than 1024 special tokens" },
+    };
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    char *long_token = xasprintf("{\"model\":{\"vocab\":{\"%s\":0},\"merges\":[]}}", text);
+    check_bad_file(long_token, "65537 bytes");
+    free(long_token);
+    for (int k = 0; k < 1025; k++) buf_puts(&special, "{\"SpecialToken\":{\"id\":\"s\"}},");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *members = cases[i].members, *at = strstr(members, "%s");
+        const int n = cases[i].length;
+        char *file = xasprintf("%.*s%.*s%s", (int)(at - members), members,
+                               n ? n : (int)special.length, n ? text : special.data, at + 2);
+        check_refused(file, "", cases[i].why);
+        free(file);
+    }
+    buf_release(&special);
+}
+
 // Texts whose hashes are equal without the seed; each would be compared with all others.
 static void crafted_tokens_are_no_slower(void **state)
 {
@@ -126,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_word_listed_twice),
         cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(long_insertions_are_refused),
         cmocka_unit_test(crafted_tokens_are_no_slower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,7 @@ struct small_piece {
 struct small {
     uint64_t type; // type of the model
     bool bytes, denormalizes;
+    const char *surface; // of unknown pieces
     const char *charsmap;
     size_t charsmap_size;
 };
@@ -65,6 +66,7 @@ static struct buf small_file(const struct small *s, const struct small_piece *pi
     for (size_t i = 0; i < count; i++) put_piece(&b, &pieces[i]);
     put_number(&m, 3, s->type);
     if (s->bytes) put_number(&m, 35, 1);
+    if (s->surface) put_bytes(&m, 44, s->surface, strlen(s->surface));
     put_bytes(&b, 2, m.data, m.length);
     buf_clear(&m);
     put_number(&m, 4, 0);
@@ -187,6 +189,10 @@ static void test_refused_models(void **state)
     check_refused(&(struct small){ .type = 1, .bytes = true }, usual, USUAL, "{}", "<0x00>");
     check_refused(&(struct small){ .type = 1, .denormalizes = true }, usual, USUAL, "{}",
                   "denormalizer");
+    check_refused(&(struct small){ .type = 2,
+                                   .surface = "0123456789abcdef0123456789abcdef"
+                                              "0123456789abcdef0123456789abcdef+" },
+                  usual, USUAL, "{}", "unk_surface");
     static const char *const maps[] = { "abc",
                                         "\xFF\xFF\xFF\x7F"
                                         "abcd",
