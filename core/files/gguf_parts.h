@@ -184,8 +184,8 @@ int gguf_encoder_fits(const struct gguf_encoder *e, const struct gguf *mmproj,
 int gguf_encoder_config(const struct gguf_encoder *e, const struct gguf *mmproj,
                         const struct gguf *text, cJSON **config, cJSON **preprocessor,
                         struct err *err);
-int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
-                         struct err *err);
+int gguf_encoder_tensors(const struct gguf_encoder *kind, const struct gguf *mmproj,
+                         struct renamed *r, struct err *err);
 
 // The picture encoder found beside a model: its open file and its row; NULL: none.
 struct gguf_beside {

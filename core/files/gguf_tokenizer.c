@@ -99,17 +99,22 @@ static bool has_end_text(const struct token_text *t)
     return false;
 }
 
+struct ends {
+    struct ids ids;
+    bool *has; // [tokens] whether `ids` has the token
+    uint64_t tokens;
+};
+
 // Appends an id, unless the list has it or it is out of range.
-static void add_end(struct ids *ends, double id, uint64_t tokens)
+static void add_end(struct ends *ends, double id)
 {
-    if (!(id >= 0 && id < (double)tokens)) return;
-    for (size_t i = 0; i < ends->count; i++)
-        if (ends->data[i] == (int32_t)id) return;
-    ids_add(ends, (int32_t)id);
+    if (!(id >= 0 && id < (double)ends->tokens) || ends->has[(size_t)id]) return;
+    ends->has[(size_t)id] = true;
+    ids_add(&ends->ids, (int32_t)id);
 }
 
 static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entry *types,
-                         struct ids *ends)
+                         struct ends *ends)
 {
     const struct token_text *texts = read_texts(tokens);
     bool returns = false, calls = false, flushes = false;
@@ -127,7 +132,7 @@ static void ends_by_text(const struct gguf_entry *tokens, const struct gguf_entr
         // In GLM, a turn ends at the mark of the next turn.
         const bool control = types && gguf_number(types, i) == TOKEN_TYPE_CONTROL;
         if (end || (control && (is_text(t, "<|user|>") || is_text(t, "<|observation|>"))))
-            add_end(ends, (double)i, tokens->count);
+            add_end(ends, (double)i);
     }
     free((void *)(uintptr_t)texts);
 }
@@ -297,21 +302,22 @@ cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *e
     const struct gguf_entry *tokens, *types, *list = NULL;
     const bool all = names_all_ends(f);
     int32_t known[3] = { -1, -1, -1 };
-    struct ids ends = { 0 };
     if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
     const uint64_t count = tokens ? tokens->count : 0;
     int status = list_of_tokens(f, "tokenizer.ggml.token_type", count, &types, err);
     for (int i = 0; i < 3 && status == 0; i++) status = token_id(f, names[i], &known[i], err);
     if (status < 0 || gguf_list(f, ENDS_KEY, false, TOKENS_MOST, &list, err) < 0) return NULL;
+    struct ends ends = { .has = xcalloc((size_t)count, sizeof *ends.has), .tokens = count };
     // The file's own end token comes first: training uses the first one (core/data/labels.h).
-    for (int i = 0; i < 3 && !all; i++) add_end(&ends, known[i], count);
-    for (uint64_t i = 0; list && i < list->count; i++) add_end(&ends, gguf_number(list, i), count);
-    *named = ends.count;
+    for (int i = 0; i < 3 && !all; i++) add_end(&ends, known[i]);
+    for (uint64_t i = 0; list && i < list->count; i++) add_end(&ends, gguf_number(list, i));
+    *named = ends.ids.count;
     if (tokens && !all) ends_by_text(tokens, types, &ends);
     cJSON *config = cJSON_CreateObject(), *json = cJSON_AddArrayToObject(config, "eos_token_id");
-    for (size_t i = 0; i < ends.count; i++)
-        cJSON_AddItemToArray(json, cJSON_CreateNumber(ends.data[i]));
-    ids_release(&ends);
+    for (size_t i = 0; i < ends.ids.count; i++)
+        cJSON_AddItemToArray(json, cJSON_CreateNumber(ends.ids.data[i]));
+    ids_release(&ends.ids);
+    free(ends.has);
     if (put_sampling(f, config, err) == 0) return config;
     cJSON_Delete(config);
     return NULL;

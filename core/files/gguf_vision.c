@@ -182,7 +182,7 @@ static int join_patches(const struct gguf_encoder *e, const struct gguf *f, stru
     return 0;
 }
 
-static const char MERGERS[] = "v.deepstack.";
+static const char MERGERS[] = "v.deepstack.", HEADS[] = "clip.vision.attention.head_count";
 
 int gguf_deepstack_blocks(const struct gguf *f, int64_t *block, int most)
 {
@@ -201,24 +201,30 @@ int gguf_deepstack_blocks(const struct gguf *f, int64_t *block, int most)
     return count;
 }
 
+// An encoder's file while its tensors are renamed.
+struct encoder {
+    const struct gguf_encoder *kind;
+    const struct gguf *file;
+    int64_t blocks, heads;
+    int64_t merged[64]; // the blocks with a DeepStack merger, ascending
+    int merged_count;
+};
+
 // Adds a tensor of a DeepStack merger. The file numbers a merger by its block, Hugging Face by its
 // position among the mergers. Returns 1, or 0 for other tensors.
-static int rename_merger(const struct gguf_encoder *e, const struct gguf *f,
-                         const struct safetensor *t, struct renamed *r)
+static int rename_merger(const struct encoder *e, const struct safetensor *t, struct renamed *r)
 {
-    enum { MOST = 64 };
-    int64_t block[MOST];
     const char *end;
     long number;
-    if (!e->mergers) return 0;
+    if (!e->kind->mergers) return 0;
     char *stem = gguf_stem(t->name, MERGERS, &number, &end);
-    const struct gguf_name *n = number < 0 ? NULL : gguf_name_find(e->merger, stem);
+    const struct gguf_name *n = number < 0 ? NULL : gguf_name_find(e->kind->merger, stem);
     free(stem);
-    const int count = n ? gguf_deepstack_blocks(f, block, MOST) : 0;
+    const int count = n ? e->merged_count : 0;
     int i = 0;
-    while (i < count && block[i] != number) i++;
+    while (i < count && e->merged[i] != number) i++;
     if (i == count) return 0;
-    renamed_add(r, t, xasprintf("%s%d.%s%s", e->mergers, i, n->hf, end));
+    renamed_add(r, t, xasprintf("%s%d.%s%s", e->kind->mergers, i, n->hf, end));
     return 1;
 }
 
@@ -285,21 +291,17 @@ static bool begins_with_any(const char *name, const char *const *starts)
 }
 
 // Sets the order of rows of queries or keys whose rotary pairs are adjacent.
-static int order_pairs(struct safetensor *t, const struct gguf *f, struct err *err)
+static int order_pairs(struct safetensor *t, const struct encoder *e, struct err *err)
 {
-    static const char key[] = "clip.vision.attention.head_count";
-    int64_t heads;
-    if (gguf_int(f, key, 1, INT32_MAX, 1, &heads, err) < 0) return -1;
-    const int64_t head = t->shape[0] / heads;
-    if (head > INT16_MAX || t->shape[0] % heads)
-        return err_set(err, "'%s': tensor '%.200s' has %lld rows, but '%s' is %lld", f->path,
-                       t->name, (long long)t->shape[0], key, (long long)heads);
+    const int64_t head = t->shape[0] / e->heads;
+    if (head > INT16_MAX || t->shape[0] % e->heads)
+        return err_set(err, "'%s': tensor '%.200s' has %lld rows, but '%s' is %lld", e->file->path,
+                       t->name, (long long)t->shape[0], HEADS, (long long)e->heads);
     t->order = (struct head_order){ (int16_t)head, (int16_t)head };
     return 0;
 }
 
-static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
-                         const struct safetensor *t, int64_t blocks, struct renamed *r,
+static int rename_tensor(const struct encoder *e, const struct safetensor *t, struct renamed *r,
                          struct err *err)
 {
     // Parts that do not process pictures: the text half of CLIP, SigLIP's pooling head; and
@@ -308,6 +310,7 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
                                           "logit_scale", "v.token_embd.", "visual_projection",
                                           NULL };
     static const char *const audio[] = { "a.", "mm.a.", NULL };
+    const struct gguf_encoder *kind = e->kind;
     const char *end;
     long layer;
     if (begins_with_any(t->name, unused)) return 0;
@@ -315,31 +318,31 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
         renamed_add(r, t, xasprintf("model.audio_tower.%s", t->name));
         return 0;
     }
-    if (e->patches && !strncmp(t->name, PATCHES, strlen(PATCHES))) return 0; // join_patches adds it
-    if (rename_merger(e, f, t, r)) return 0;
+    if (kind->patches && !strncmp(t->name, PATCHES, strlen(PATCHES)))
+        return 0; // join_patches adds it
+    if (rename_merger(e, t, r)) return 0;
     char *stem = gguf_stem(t->name, "v.blk.", &layer, &end);
-    if (!e->blocks) blocks = 0; // whatever the metadata says
     const bool up = !strcmp(stem, "ffn_up"), down = !strcmp(stem, "ffn_down");
-    const char *gguf = (up || down) && ffn_exchanged(f) ? up ? "ffn_down" : "ffn_up" : stem;
-    const struct gguf_name *n = gguf_name_find(layer < 0 ? e->outer : e->block, gguf);
+    const char *gguf = (up || down) && ffn_exchanged(e->file) ? up ? "ffn_down" : "ffn_up" : stem;
+    const struct gguf_name *n = gguf_name_find(layer < 0 ? kind->outer : kind->block, gguf);
     free(stem);
-    if (layer >= blocks)
+    if (layer >= e->blocks)
         return err_set(err,
                        "'%s': tensor '%.200s' belongs to a block beyond 'clip.vision.block_count', "
                        "which is %lld",
-                       f->path, t->name, (long long)blocks);
+                       e->file->path, t->name, (long long)e->blocks);
     if (!n)
         return err_set(err,
                        "'%s': tensor '%.200s' is not known to projector type '%s', and without it "
                        "the model would misread pictures: open the model's folder instead, or "
                        "--mmproj none for text only",
-                       f->path, t->name, e->type);
+                       e->file->path, t->name, kind->type);
     if (n->form == BARE || n->form == BARE_3D || n->form == AXES) end = "";
     char *name = layer < 0 ? xasprintf("%s%s", n->hf, end)
-                           : xasprintf("%s%ld.%s%s", e->blocks, layer, n->hf, end);
+                           : xasprintf("%s%ld.%s%s", kind->blocks, layer, n->hf, end);
     struct safetensor *put = renamed_add(r, t, name);
     reshape(put, n->form);
-    if (n->form == PAIRS) return order_pairs(put, f, err);
+    if (n->form == PAIRS) return order_pairs(put, e, err);
     if (n->form == PIXELS) return put_pixels(r, put, err);
     if (n->form == AXES) return put_axes(r, put, err);
     if (n->form == PLANES || (n->form == PLANES_OF_ROWS && put->rank == 2))
@@ -347,12 +350,18 @@ static int rename_tensor(const struct gguf_encoder *e, const struct gguf *f,
     return n->form == LESS_1 ? renamed_less_1(r, put, err) : 0;
 }
 
-int gguf_encoder_tensors(const struct gguf_encoder *e, const struct gguf *mmproj, struct renamed *r,
-                         struct err *err)
+int gguf_encoder_tensors(const struct gguf_encoder *kind, const struct gguf *mmproj,
+                         struct renamed *r, struct err *err)
 {
-    int64_t blocks;
-    if (gguf_int(mmproj, "clip.vision.block_count", 0, INT32_MAX, 0, &blocks, err) < 0) return -1;
+    struct encoder e = { .kind = kind, .file = mmproj, .heads = 1 };
+    if (gguf_int(mmproj, "clip.vision.block_count", 0, INT32_MAX, 0, &e.blocks, err) < 0 ||
+        (kind->blocks && gguf_int(mmproj, HEADS, 1, INT32_MAX, 1, &e.heads, err) < 0))
+        return -1;
+    if (!kind->blocks) e.blocks = 0; // whatever the metadata says
+    if (kind->mergers)
+        e.merged_count =
+            gguf_deepstack_blocks(mmproj, e.merged, sizeof e.merged / sizeof *e.merged);
     for (uint64_t i = 0; i < mmproj->tensor_count; i++)
-        if (rename_tensor(e, mmproj, &mmproj->tensors[i], blocks, r, err) < 0) return -1;
-    return e->patches ? join_patches(e, mmproj, r, err) : 0;
+        if (rename_tensor(&e, &mmproj->tensors[i], r, err) < 0) return -1;
+    return kind->patches ? join_patches(kind, mmproj, r, err) : 0;
 }

@@ -4,11 +4,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
-#include "core/files/gguf.h"
+#include "core/files/gguf_parts.h"
 #include "tests/core/files/gguf_out.h"
 #include "tests/core/scratch.h"
 
@@ -280,13 +282,89 @@ static void a_file_is_mapped(void **state)
     scratch_remove(folder);
 }
 
+// --- as a model ----------------------------------------------------------------------------------
+
+static struct gguf *parse(struct gguf_out *o, struct buf *file)
+{
+    struct err err = { "" };
+    *file = out_file(o);
+    struct gguf *f = gguf_parse(file->data, file->length, "test", &err);
+    if (!f) fail_msg("refused: %s", err.text);
+    return f;
+}
+
+static void check_time(clock_t before, const char *what)
+{
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    if (seconds > 1) fail_msg("%s took %g s", what, seconds);
+}
+
+// A file in which every token ends answers.
+static void many_end_tokens(void **state)
+{
+    enum { TOKENS = 1 << 17 };
+    struct gguf_out o = start();
+    struct buf file;
+    struct err err = { "" };
+    size_t named;
+    out_list(&o, "tokenizer.ggml.tokens", OUT_TEXT, TOKENS);
+    for (int i = 0; i < TOKENS; i++) put_text(&o.pairs, i % 2 ? "" : "</s>");
+    out_list(&o, "tokenizer.ggml.eos_token_ids", OUT_I32, TOKENS / 2 + 1);
+    for (int i = 0; i <= TOKENS / 2; i++)
+        put_number(&o.pairs, (uint64_t)(i < 2 ? 0 : 2 * i - 1), 4);
+    struct gguf *f = parse(&o, &file);
+    const clock_t before = clock();
+    cJSON *config = gguf_generation_config(f, &named, &err);
+    check_time(before, "reading the end tokens");
+    assert_int_equal(named, TOKENS / 2); // 0, 3, 5, ...
+    assert_int_equal(cJSON_GetArraySize(json_get(config, "eos_token_id")), TOKENS - 1);
+    cJSON_Delete(config);
+    gguf_close(f);
+    buf_release(&file);
+}
+
+// Mergers of DeepStack whose names spell their blocks in many ways.
+static void many_mergers(void **state)
+{
+    static const char *const ends[] = { "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias" };
+    struct gguf_out o = start();
+    struct buf file;
+    struct err err = { "" };
+    struct renamed r = { 0 };
+    char name[256];
+    out_text(&o, "general.architecture", "qwen3vl");
+    out_text(&o, "clip.projector_type", "qwen3vl_merger");
+    for (int block = 1; block < 60; block++) {
+        snprintf(name, sizeof name, "v.deepstack.%d.norm.weight", block);
+        out_tensor(&o, name, 0, 1, (uint64_t[]){ 1 }, numbers, 4);
+        for (int digits = 3; digits < 120; digits++)
+            for (int i = 0; i < 4; i++) {
+                snprintf(name, sizeof name, "v.deepstack.%0*d.%s", digits, block, ends[i]);
+                out_tensor(&o, name, 0, 1, (uint64_t[]){ 1 }, numbers, 4);
+            }
+    }
+    struct gguf *f = parse(&o, &file);
+    const struct gguf_encoder *e = gguf_encoder_find(f, f, &err);
+    assert_non_null(e);
+    const clock_t before = clock();
+    assert_int_equal(gguf_encoder_tensors(e, f, &r, &err), -1);
+    assert_non_null(strstr(err.text, "patch convolution"));
+    check_time(before, "renaming the mergers");
+    assert_int_equal(r.count, f->tensor_count);
+    for (size_t i = 0; i < r.count; i++) free(r.list[i].name);
+    free(r.list);
+    gguf_close(f);
+    buf_release(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_file),   cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(versions),       cmocka_unit_test(metadata),
-        cmocka_unit_test(lists_in_lists), cmocka_unit_test(alignment),
-        cmocka_unit_test(tensors),        cmocka_unit_test(a_file_is_mapped),
+        cmocka_unit_test(reads_a_file),    cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(versions),        cmocka_unit_test(metadata),
+        cmocka_unit_test(lists_in_lists),  cmocka_unit_test(alignment),
+        cmocka_unit_test(tensors),         cmocka_unit_test(a_file_is_mapped),
+        cmocka_unit_test(many_end_tokens), cmocka_unit_test(many_mergers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
