@@ -20,6 +20,7 @@ enum {
     RANK_MOST = 4,
     NAME_MOST = 255,      // bytes of a tensor's name
     KEY_MOST = 65535,     // bytes of a key
+    TEXT_MOST = 1 << 30,  // bytes of a single text
     NESTED_MOST = 4,      // levels of lists in lists
     PAIR_LEAST = 13,      // bytes of a pair: an empty key's length, type, a number
     TENSOR_LEAST = 32,    // bytes of a tensor's record: an empty name, one dimension
@@ -175,7 +176,7 @@ static int skip_list(struct cursor *c, enum gguf_type item, uint64_t count, int 
 static int read_value(struct cursor *c, struct gguf_entry *e)
 {
     if (read_type(c, &e->type) < 0) return -1;
-    if (e->type == GGUF_TEXT) return read_string(c, SIZE_MAX, "its text", &e->text);
+    if (e->type == GGUF_TEXT) return read_string(c, TEXT_MOST, "its text", &e->text);
     if (e->type == GGUF_LIST) {
         if (read_type(c, &e->item) < 0 || read_number(c, 8, &e->count) < 0) return -1;
         e->data = c->at;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/dtype.h"
+#include "core/base/text.h"
 #include "core/files/gguf_parts.h"
 
 const struct gguf_name gguf_latent_names[] = {
@@ -82,6 +83,8 @@ void gguf_experts_read(struct gguf_config *c)
 
 // --- tensors -------------------------------------------------------------------------------------
 
+enum { EXPERTS_MOST = 1 << 20 }; // matrices of experts in a file
+
 int gguf_experts_put(const struct safetensor *t, const char *start, const char *name,
                      struct renamed *r, struct err *err)
 {
@@ -91,6 +94,9 @@ int gguf_experts_put(const struct safetensor *t, const char *start, const char *
     if (t->rank != 3 || t->shape[0] < 1 || t->shape[1] % count)
         return err_set(err, "tensor '%s' must have three dimensions%s", t->name,
                        count == 2 ? " and an even number of rows" : "");
+    if (t->shape[0] * count > EXPERTS_MOST - (int64_t)r->count)
+        return err_set(err, "tensor '%s' has %lld experts; a file can have %d matrices", t->name,
+                       (long long)t->shape[0], EXPERTS_MOST);
     const uint64_t bytes = t->bytes / (uint64_t)t->shape[0] / (uint64_t)count;
     for (int64_t i = 0; i < t->shape[0] * count; i++) {
         struct safetensor *one =
@@ -127,7 +133,7 @@ static int put_joined(const struct gguf *f, const struct safetensor *k, const ch
 {
     char *name =
         xasprintf("%.*sv_b.weight", (int)(strlen(k->name) - strlen("k_b.weight")), k->name);
-    const struct safetensor *v = gguf_find(f, name);
+    const struct safetensor *v = text_ends(k->name, ".weight") ? gguf_find(f, name) : NULL;
     free(name);
     if (!is_float(k) || !is_float(v) || v->shape[0] != k->shape[0] || v->shape[2] != k->shape[1])
         return err_set(err, "tensor '%s' does not fit the tensor attn_v_b of its layer", k->name);

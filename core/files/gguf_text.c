@@ -350,6 +350,8 @@ static void read_sizes(struct gguf_config *c, const struct gguf_architecture *a)
                           gguf_find(c->file, "output.weight") == NULL);
 }
 
+enum { DIVISORS_MOST = 1 << 16 };
+
 // Reads rope.scaling.*, or the frequency divisors that Llama 3's files hold as a tensor. A factor
 // without a type means linear scaling; older files name the factor rope.scale_linear.
 static void read_scaling(struct gguf_config *c)
@@ -364,6 +366,8 @@ static void read_scaling(struct gguf_config *c)
     if (divisors && divisors->dtype != DTYPE_F32)
         config_refuse(c, "tensor 'rope_freqs.weight' has the type %s; only F32 is supported",
                       divisors->type);
+    if (divisors && divisors->bytes > DIVISORS_MOST * sizeof(float))
+        config_refuse(c, "tensor 'rope_freqs.weight' has more than %d numbers", DIVISORS_MOST);
     if (type && divisors)
         config_refuse(c,
                       "both 'rope_freqs.weight' and the scaling '%.20s' by %g change its rotary "

@@ -357,14 +357,56 @@ static void many_mergers(void **state)
     buf_release(&file);
 }
 
+// Small tensors that would become large tables are refused.
+static void small_tensors_stay_small(void **state)
+{
+    struct err err = { "" };
+    struct renamed r = { 0 };
+    const struct safetensor experts = { .name = (char *)"blk.0.ffn_up_exps.weight",
+                                        .rank = 3,
+                                        .shape = { (1 << 20) + 1, 1, 1 },
+                                        .bytes = (1 << 20) + 1 };
+    assert_int_equal(gguf_experts_put(&experts, "experts.", "up_proj", &r, &err), -1);
+    assert_non_null(strstr(err.text, "1048577 experts"));
+    struct gguf_out o = start();
+    struct buf file;
+    const size_t size = sizeof(float) * ((1 << 16) + 1);
+    float *many = xcalloc(1, size);
+    out_text(&o, "general.architecture", "llama");
+    const char *const keys[] = { "block_count", "embedding_length", "feed_forward_length",
+                                 "context_length", "attention.head_count" };
+    for (int i = 0; i < 5; i++) {
+        char *key = xasprintf("llama.%s", keys[i]);
+        out_u32(&o, key, 4);
+        free(key);
+    }
+    out_real(&o, "llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    out_tensor(&o, "token_embd.weight", 0, 2, (uint64_t[]){ 4, 4 }, numbers, 64);
+    out_tensor(&o, "rope_freqs.weight", 0, 1, (uint64_t[]){ (1 << 16) + 1 }, many, size);
+    struct gguf *f = parse(&o, &file);
+    cJSON *config = cJSON_CreateObject();
+    assert_int_equal(gguf_text_config(f, config, &err), -1);
+    assert_non_null(strstr(err.text, "rope_freqs.weight"));
+    cJSON_Delete(config);
+    free(many);
+    gguf_close(f);
+    buf_release(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_file),    cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(versions),        cmocka_unit_test(metadata),
-        cmocka_unit_test(lists_in_lists),  cmocka_unit_test(alignment),
-        cmocka_unit_test(tensors),         cmocka_unit_test(a_file_is_mapped),
-        cmocka_unit_test(many_end_tokens), cmocka_unit_test(many_mergers),
+        cmocka_unit_test(reads_a_file),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(metadata),
+        cmocka_unit_test(lists_in_lists),
+        cmocka_unit_test(alignment),
+        cmocka_unit_test(tensors),
+        cmocka_unit_test(a_file_is_mapped),
+        cmocka_unit_test(many_end_tokens),
+        cmocka_unit_test(many_mergers),
+        cmocka_unit_test(small_tensors_stay_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
