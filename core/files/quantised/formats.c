@@ -403,6 +403,8 @@ static int describe_gptq(struct quantised_reading *r)
 
 // --- bitsandbytes --------------------------------------------------------------------------------
 
+enum { STATE_MOST = 1 << 16 }; // bytes of a matrix's description; files have a few hundred
+
 // Finds a tensor of `count` f32 numbers.
 static const struct safetensor *need_floats(struct quantised_reading *r, const char *suffix,
                                             int64_t count)
@@ -457,6 +459,7 @@ static int describe_bnb4(struct quantised_reading *r)
 {
     const struct safetensor *text = need(r, r->q->format->sign);
     if (!text) return -1;
+    if (text->bytes > STATE_MOST) return misshapen(r, text);
     cJSON *state = json_parse(text->data, text->bytes, text->name, r->err);
     const int status = state ? read_state(r, state) : -1;
     cJSON_Delete(state);

@@ -130,6 +130,8 @@ static enum dtype rounded_dtype(const struct checkpoint *c)
 
 // --- finding -------------------------------------------------------------------------------------
 
+enum { MEMBERS_MOST = 10000 }; // of the config, which is searched for each MLX matrix
+
 // State of the search for a checkpoint's matrices.
 struct joining {
     struct checkpoint *c;
@@ -330,6 +332,9 @@ int quantised_join(struct checkpoint *c, struct err *err)
     if (!j.config && checkpoint_read_json(c, "quantize_config.json", &j.f->beside, err) < 0)
         return -1;
     if (!j.config) j.config = j.f->beside;
+    if (cJSON_GetArraySize(j.config) > MEMBERS_MOST)
+        return err_set(err, "the description of the quantisation has more than %d members",
+                       MEMBERS_MOST);
     j.used = xcalloc((size_t)c->tensor_count, sizeof *j.used);
     char *title = j.config ? title_of(j.config) : NULL;
     int status = join(&j, title);

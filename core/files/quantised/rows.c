@@ -204,28 +204,33 @@ static bool is_half(float x)
 
 // Returns whether all levels of a group equal its zero point, so that its scale has no effect. Such
 // groups are common: libraries give unused rows of an embedding a tiny scale.
-static bool is_flat(const struct quantised *q, int64_t row, int64_t group)
+// codes: those of the row.
+static bool is_flat(const struct quantised *q, int64_t row, int64_t group, const uint8_t *codes)
 {
     const int64_t first = group * q->group, end = first + q->group;
-    uint8_t *codes = xmalloc((size_t)q->columns);
     bool flat = true;
-    read_codes(q, row, 1, codes, 0);
     for (int64_t c = first; c < end && c < q->columns && flat; c++)
         flat = q->levels[codes[c]] == zero_of(q, row, group);
-    free(codes);
     return flat;
 }
 
 // Returns whether f16 holds all offsets, and all scales that have an effect, exactly.
 static bool halves_suffice(const struct quantised *q)
 {
+    uint8_t *codes = xmalloc((size_t)q->columns);
     bool suffice = true;
-    for (int64_t r = 0; r < q->rows && suffice; r++)
+    for (int64_t r = 0; r < q->rows && suffice; r++) {
+        bool read = false; // `codes` are the row's
         for (int64_t g = 0; g < q->groups && suffice; g++) {
             const float scale = scale_of(q, r, g) * q->factor;
-            suffice = is_half(offset_of(q, r, g)) &&
-                      (is_half(scale) || (fabsf(scale) <= HALF_MOST && is_flat(q, r, g)));
+            suffice = is_half(offset_of(q, r, g));
+            if (!suffice || is_half(scale)) continue;
+            if (!read) read_codes(q, r, 1, codes, 0);
+            read = true;
+            suffice = fabsf(scale) <= HALF_MOST && is_flat(q, r, g, codes);
         }
+    }
+    free(codes);
     return suffice;
 }
 

@@ -5,7 +5,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -342,6 +344,42 @@ static void zeros_stay_zeros_under_a_large_scale(void **state)
     safetensors_close(all);
 }
 
+// A wide row, each of whose groups has a scale that f16 cannot hold and that multiplies only zeros.
+static void a_wide_row_is_read_once(void **state)
+{
+    enum { COLUMNS = 1 << 19, GROUPS = COLUMNS / 32 };
+    static const char config[] = "{\"quantization_config\": {\"quant_method\": "
+                                 "\"compressed-tensors\", \"config_groups\": {}}}";
+    struct err err;
+    char *folder = scratch_new(), *path = xasprintf("%s/model.safetensors", folder);
+    uint8_t *codes = xmalloc(COLUMNS / 2);
+    float *scales = xreallocarray(NULL, GROUPS, sizeof *scales);
+    const int64_t shape[] = { 1, COLUMNS };
+    memset(codes, 0x88, COLUMNS / 2);
+    for (int i = 0; i < GROUPS; i++) scales[i] = 1e-20F;
+    scratch_text(folder, "config.json", config);
+    struct safetensors_writer *w = safetensors_writer_new(path);
+    safetensors_writer_declare_type(w, "m.weight_packed", "I32", 4, 2,
+                                    (int64_t[]){ 1, COLUMNS / 8 });
+    safetensors_writer_declare_type(w, "m.weight_shape", "I64", 8, 1, (int64_t[]){ 2 });
+    safetensors_writer_declare(w, "m.weight_scale", DTYPE_F32, 2, (int64_t[]){ 1, GROUPS });
+    safetensors_writer_data(w, codes, COLUMNS / 2, &err);
+    safetensors_writer_data(w, shape, sizeof shape, &err);
+    safetensors_writer_data(w, scales, GROUPS * sizeof *scales, &err);
+    if (safetensors_writer_finish(w, &err) < 0) fail_msg("%s", err.text);
+    const clock_t before = clock();
+    struct checkpoint *c = checkpoint_open_unread(folder, &err);
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    if (!c) fail_msg("%s", err.text);
+    assert_int_equal(checkpoint_find(c, "m.weight")->dtype, DTYPE_Q4_0);
+    checkpoint_close(c);
+    free(codes);
+    free(scales);
+    free(path);
+    scratch_remove(folder);
+    if (seconds > 1) fail_msg("a row of %d columns took %g s", COLUMNS, seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +388,7 @@ int main(void)
         cmocka_unit_test(others_are_refused_by_name),
         cmocka_unit_test(fp8_has_nan_but_no_infinity),
         cmocka_unit_test(zeros_stay_zeros_under_a_large_scale),
+        cmocka_unit_test(a_wide_row_is_read_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
