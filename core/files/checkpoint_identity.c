@@ -315,17 +315,25 @@ bool checkpoint_matches_earlier(struct checkpoint *c, const char *fingerprint)
 char *checkpoint_files_differ(const char *were, const char *are)
 {
     struct buf b = { 0 };
+    struct names items[2] = { 0 }, differ = { 0 }; // sets, because a record may be long
     const char *lists[] = { are, were };
-    for (int k = 0; k < 2 && were && are; k++) {
-        char *one;
-        for (const char *list = lists[k]; (one = items_take(&list, " ")); free(one)) {
-            if (items_has(lists[!k], one, " ")) continue;
-            char *at = strrchr(one, '@');
-            if (at) *at = 0;
-            if (!b.data || !items_has(b.data, one, ", "))
-                buf_printf(&b, "%s%s", b.length ? ", " : "", one);
+    size_t number;
+    char *one;
+    for (int k = 0; k < 2 && were && are; k++)
+        for (; (one = items_take(&lists[k], " ")); free(one)) names_add(&items[k], one, NULL);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < items[k].count; i++) {
+            char *item = items[k].list[i], *at = strrchr(item, '@');
+            if (names_find(&items[!k], item, &number)) continue;
+            char *name = at ? xstrndup(item, (size_t)(at - item)) : xstrdup(item);
+            bool known;
+            names_add(&differ, name, &known);
+            if (!known) buf_printf(&b, "%s%s", b.length ? ", " : "", name);
+            free(name);
         }
-    }
+    names_release(&items[0]);
+    names_release(&items[1]);
+    names_release(&differ);
     return b.length ? buf_take(&b) : NULL;
 }
 

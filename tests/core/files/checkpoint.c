@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <utime.h>
 
 #include <cmocka.h>
@@ -696,6 +698,24 @@ static void locates_models(void **state)
     scratch_remove(home);
 }
 
+// A record may name any number of files.
+static void many_files_are_compared_quickly(void **state)
+{
+    enum { FILES = 1 << 17 };
+    struct buf were = { 0 };
+    for (int i = 0; i < FILES; i++) buf_printf(&were, "%s%x@1 %x@2", i ? " " : "", i, i);
+    const clock_t before = clock();
+    char *differ = checkpoint_files_differ(were.data, "0@1 1@3 a");
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    assert_memory_equal(differ, "1, a, 0, 2, 3,", 14);
+    assert_null(strstr(differ + 14, ", 1,"));
+    free(differ);
+    buf_release(&were);
+    assert_null(checkpoint_files_differ("a@1 b@2", "b@2 a@1"));
+    assert_null(checkpoint_files_differ(NULL, "a@1"));
+    if (seconds > 1) fail_msg("%d files took %g s", FILES, seconds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -704,6 +724,7 @@ int main(void)
         cmocka_unit_test(opens_shards),
         cmocka_unit_test(fingerprint_sees_changes),
         cmocka_unit_test(identity_covers_files),
+        cmocka_unit_test(many_files_are_compared_quickly),
         cmocka_unit_test(knows_earlier_fingerprint),
         cmocka_unit_test(hashing_can_be_shared_with_a_thread),
         cmocka_unit_test(watchers_see_progress_and_cancel),
