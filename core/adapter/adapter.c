@@ -225,10 +225,31 @@ static void gram(const struct backend *b, const struct tensor *t, bool columns, 
     free(x);
 }
 
-// |B A|^2 = sum over i, j of (B^T B)_ij (A A^T)_ij, without the product [out,in].
+// Sums the squares of B A row by row.
+static double product_squares(const struct backend *backend, const struct lora *lora)
+{
+    const int64_t r = lora->a.shape[0], in = lora->a.shape[1], out = lora->b.shape[0];
+    float *a = adapter_vector(backend, &lora->a), *b = adapter_vector(backend, &lora->b);
+    double *row = xreallocarray(NULL, (size_t)in + 1, sizeof *row), sum = 0;
+    for (int64_t i = 0; i < out; i++) {
+        for (int64_t k = 0; k < in; k++) row[k] = 0;
+        for (int64_t j = 0; j < r; j++)
+            for (int64_t k = 0; k < in; k++) row[k] += (double)b[i * r + j] * a[j * in + k];
+        for (int64_t k = 0; k < in; k++) sum += row[k] * row[k];
+    }
+    free(a);
+    free(b);
+    free(row);
+    return sum;
+}
+
+// |B A|^2 = sum over i, j of (B^T B)_ij (A A^T)_ij, without the product [out,in]; unless the rank
+// exceeds a side of that product.
 double adapter_lora_norm(const struct adapter *adapter, const struct lora *lora)
 {
     int64_t r = lora->a.shape[0];
+    if (r > lora->a.shape[1] || r > lora->b.shape[0])
+        return fabs((double)lora->scale) * sqrt(product_squares(adapter->arena->backend, lora));
     double *a = xreallocarray(NULL, (size_t)(r * r), sizeof *a), sum = 0;
     double *b = xreallocarray(NULL, (size_t)(r * r), sizeof *b);
     gram(adapter->arena->backend, &lora->a, false, a);

@@ -1,6 +1,8 @@
 // tests/core/adapter/adapter.c -- core/adapter/adapter_read.c, adapter_write.c and adapters.c:
 // PEFT's folders give PEFT's logits, removing an adapter restores the model bit for bit, and
 // written folders are read back unchanged.
+#include <time.h>
+
 #include "tests/core/adapter/adapter.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/adapter/adapters.h"
@@ -74,6 +76,61 @@ static void lora_is_scaled(void **state)
     assert_float_equal(adapter_lora_norm(a, first), 2 * half, 1e-9);
     adapter_free(a);
     model_free(m);
+}
+
+// The norm of B A, whatever the rank.
+static void norms_are_those_of_the_product(void **state)
+{
+    enum { IN = 5, OUT = 3 };
+    struct model *m = load(LLAVA);
+    struct adapter *a = read_folder(LORA, m);
+    for (int r = 1; r < 8; r++) {
+        float A[7 * IN], B[OUT * 7];
+        double squares = 0;
+        for (int i = 0; i < r * IN; i++) A[i] = (float)(i * 7 % 11 - 5);
+        for (int i = 0; i < r * OUT; i++) B[i] = (float)(i * 5 % 13 - 6);
+        for (int i = 0; i < OUT; i++)
+            for (int k = 0; k < IN; k++) {
+                double sum = 0;
+                for (int j = 0; j < r; j++) sum += (double)B[i * r + j] * A[j * IN + k];
+                squares += sum * sum;
+            }
+        const struct lora lora = {
+            .a = { .data = A, .dtype = DTYPE_F32, .rank = 2, .shape = { r, IN }, .on_host = true },
+            .b = { .data = B, .dtype = DTYPE_F32, .rank = 2, .shape = { OUT, r }, .on_host = true },
+            .scale = -2
+        };
+        assert_float_equal(adapter_lora_norm(a, &lora), 2 * sqrt(squares), 1e-9);
+    }
+    adapter_free(a);
+    model_free(m);
+}
+
+// A high rank takes no more memory than the file.
+static void a_high_rank_is_measured_quickly(void **state)
+{
+    enum { R = 20000, SIDE = 4 };
+    struct model *m = load(LLAVA);
+    struct adapter *a = read_folder(LORA, m);
+    float *zeros = xcalloc(R * SIDE, sizeof *zeros);
+    const struct lora lora = { .a = { .data = zeros,
+                                      .dtype = DTYPE_F32,
+                                      .rank = 2,
+                                      .shape = { R, SIDE },
+                                      .on_host = true },
+                               .b = { .data = zeros,
+                                      .dtype = DTYPE_F32,
+                                      .rank = 2,
+                                      .shape = { SIDE, R },
+                                      .on_host = true },
+                               .scale = 1 };
+    const clock_t before = clock();
+    assert_float_equal(adapter_lora_norm(a, &lora), 0, 0);
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    free(zeros);
+    adapter_free(a);
+    model_free(m);
+    if (seconds > 1) fail_msg("rank %d took %g s", R, seconds);
 }
 
 // --- spellings -----------------------------------------------------------------------------------
@@ -537,6 +594,8 @@ int main(void)
         cmocka_unit_test(lora_gives_the_logits_of_peft),
         cmocka_unit_test(ln_tuning_gives_the_logits_of_peft),
         cmocka_unit_test(lora_is_scaled),
+        cmocka_unit_test(norms_are_those_of_the_product),
+        cmocka_unit_test(a_high_rank_is_measured_quickly),
         cmocka_unit_test(older_spellings_are_the_same_adapter),
         cmocka_unit_test(written_adapters_are_read_back),
         cmocka_unit_test(a_router_keeps_its_bias),
