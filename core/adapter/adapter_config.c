@@ -206,6 +206,9 @@ static int read_targets(struct adapter_config *c, struct err *err)
             return err_set(err, "\"target_modules\" must be a string or a list of strings");
     }
     if (check_lists(c->json, err) < 0) return -1;
+    const cJSON *exclude = json_get(c->json, "exclude_modules");
+    if (cJSON_IsString(exclude) && !(c->exclude = pattern_new("", exclude->valuestring, err)))
+        return err_in(err, "\"exclude_modules\"");
     // PEFT's words for all linear layers, and for none.
     if (!target || !cJSON_IsString(target) || !strcmp(target->valuestring, "all-linear") ||
         !strcmp(target->valuestring, "dummy-target-modules"))
@@ -249,6 +252,7 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
 void adapter_config_release(struct adapter_config *c)
 {
     pattern_free(c->target);
+    pattern_free(c->exclude);
     for (int i = 0; i < USED_KINDS; i++) names_release(&c->used[i]);
     patterns_free(c->ranks);
     patterns_free(c->alphas);
@@ -324,10 +328,8 @@ int adapter_config_targets(const struct adapter_config *c, const char *module, s
     // Each of these two is a regular expression or a list of names.
     const cJSON *target = json_get(c->json, "target_modules");
     const cJSON *exclude = json_get(c->json, "exclude_modules");
-    if (cJSON_IsString(exclude)) {
-        struct module_pattern *p = pattern_new("", exclude->valuestring, err);
-        const int found = p ? pattern_matches(p, module, err) : -1;
-        pattern_free(p);
+    if (c->exclude) {
+        const int found = pattern_matches(c->exclude, module, err);
         if (found < 0) return err_in(err, "adapter_config.json: \"exclude_modules\"");
         if (found) return 0;
     } else if (list_names(exclude, module)) {

@@ -31,7 +31,8 @@ struct adapter_config {
     double alpha;
     bool rank_stabilised; // scale alpha / sqrt(rank), Kalajdzievski 2023 (arXiv 2312.03732)
     bool tied;            // ensure_weight_tying: a copy of the embedding also replaces the head
-    struct module_pattern *target; // target_modules if it is a regular expression; else NULL
+    // target_modules and exclude_modules if they are regular expressions; else NULL
+    struct module_pattern *target, *exclude;
     // Keys of rank_pattern and alpha_pattern that matched a module, and names in target_parameters
     // that matched a weight.
     struct names used[USED_KINDS];
