@@ -366,8 +366,9 @@ static struct calibration_sums *sums_for(const struct calibration *c, struct err
     const struct calibration_tensor *first = kind->results;
     const struct safetensor *t = safetensors_find(c->file, first->name);
     const bool states = first->shape[0] == OF_STATES;
-    const int64_t least = states ? 2 : 1;
-    if (t && t->rank == (states ? 1 : 2) && t->shape[0] >= least && (states || t->shape[1] >= 1)) {
+    const int64_t least = states ? 2 : 1, most = DECODER_LAYERS + states;
+    if (t && t->dtype == DTYPE_F32 && t->rank == (states ? 1 : 2) && t->shape[0] >= least &&
+        t->shape[0] <= most && (states || t->shape[1] >= 1)) {
         const struct calibration_sums size = { .layers = t->shape[0] - states,
                                                .width = states ? 0 : t->shape[1] };
         if (sums_fit(kind, &size, c->file)) return sums_new(kind, size.layers, size.width);

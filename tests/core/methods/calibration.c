@@ -287,7 +287,7 @@ static void write_tensors(const char *const *names, int count, int64_t layers)
 {
     struct err err = { 0 };
     const int64_t shape[] = { 2, layers, 3 };
-    static const float numbers[64];
+    static const float numbers[3 * (DECODER_LAYERS + 1)];
     struct safetensors_writer *w = safetensors_writer_new(paths[0]);
     for (int i = 0; i < count; i++)
         safetensors_writer_declare(w, names[i], DTYPE_F32, i ? 3 : 2, shape + !i);
@@ -316,6 +316,11 @@ static void strange_files_are_refused(void **state)
             assert_non_null(strstr(err.text, layers ? "ffn.sum" : "ffn.alpha"));
             calibration_close(&c);
         }
+    write_tensors(names, 1, DECODER_LAYERS + 1);
+    must(calibration_open(&c, paths[0], &err), &err);
+    assert_null(calibration_read(&c, &err));
+    assert_non_null(strstr(err.text, "ffn.alpha"));
+    calibration_close(&c);
     assert_null(calibration_kind_find("ffm", &err));
     assert_non_null(strstr(err.text, "ffn"));
 }
