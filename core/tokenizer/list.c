@@ -183,6 +183,23 @@ cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
     return token;
 }
 
+enum { ADDED_MOST = 1 << 18 }; // added tokens, each of which takes a kilobyte in a tokenizer.json
+
+static bool is_special(int type)
+{
+    return type == TOKEN_TYPE_CONTROL || type == TOKEN_TYPE_UNKNOWN;
+}
+
+static int check_added(const struct token_list *l, struct err *err)
+{
+    size_t added = 0;
+    for (size_t i = 0; i < l->count; i++)
+        added += is_special(l->types[i]) || l->types[i] == TOKEN_TYPE_USER;
+    if (added <= ADDED_MOST) return 0;
+    return err_set(err, "%zu tokens are special or user-defined; at most %d are supported", added,
+                   ADDED_MOST);
+}
+
 // Adds all tokens but unused and empty ones to the vocabulary or the added tokens (`both`: added
 // tokens to both), then the merges. Returns the tokenizer.json, NULL on error.
 static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, struct err *err)
@@ -210,7 +227,7 @@ static cJSON *put_tokens(cJSON *json, const struct token_list *l, bool both, str
         }
         if (type == TOKEN_TYPE_UNUSED || !t->length) continue;
         char *text = xstrndup(t->text, t->length);
-        const bool special = type == TOKEN_TYPE_CONTROL || type == TOKEN_TYPE_UNKNOWN;
+        const bool special = is_special(type);
         const bool is_added = special || type == TOKEN_TYPE_USER;
         if (is_added) cJSON_AddItemToArray(added, tokenizer_added_token((int32_t)i, text, special));
         if (!is_added || both) cJSON_AddNumberToObject(vocab, text, (double)i);
@@ -290,7 +307,9 @@ struct tokenizer *tokenizer_from_list(const struct token_list *l, const char *na
                 name, l->model ? l->model : "");
         return NULL;
     }
-    cJSON *json = gemma4 ? json_of_gemma4(l, err) : json_of(l, false, err);
+    cJSON *json = check_added(l, err) < 0 ? NULL
+                  : gemma4                ? json_of_gemma4(l, err)
+                                          : json_of(l, false, err);
     struct tokenizer *t =
         json ? tokenizer_from_json(json, false, name, err) : tokenizer_done(NULL, -1, name, err);
     cJSON_Delete(json);

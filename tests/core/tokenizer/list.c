@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -212,6 +213,13 @@ static void bad_lists_are_refused(void **state)
     start(&s, "llama", NULL);
     add(&s, "a", TOKEN_TYPE_NORMAL, 0);
     refuse(&s, "one unknown piece");
+    words(&s, "qwen2");
+    s.l.count = (1 << 18) + 1;
+    s.l.tokens = xcalloc(s.l.count, sizeof *s.l.tokens);
+    s.l.types = memset(xmalloc(s.l.count), TOKEN_TYPE_CONTROL, s.l.count);
+    refuse(&s, "262145 tokens are special or user-defined");
+    free((void *)(uintptr_t)s.l.tokens);
+    free((void *)(uintptr_t)s.l.types);
 }
 
 int main(void)
