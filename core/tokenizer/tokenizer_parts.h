@@ -452,7 +452,7 @@ struct tokenizer *tokenizer_list_pieces(const struct token_list *l, const char *
 
 // Maximum length of an added token, and of a token in unigram models, tokenizer.model and
 // tiktoken.model: keeps reading and encoding near-linear. Other tokens may have VOCAB_BYTES_MAX,
-// because each id of a text may stand for the longest one.
+// because each id of a text may be that of the longest one.
 enum { TOKEN_BYTES_MAX = 1024, VOCAB_BYTES_MAX = 1 << 16 };
 
 // --- one call of the tokenizer -----------------------------------------------------------------

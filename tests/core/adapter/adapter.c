@@ -3,7 +3,6 @@
 // written folders are read back unchanged.
 #include <time.h>
 
-#include "tests/core/adapter/adapter.h"
 #include "core/adapter/adapter_entry.h"
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_gguf.h"
@@ -12,6 +11,7 @@
 #include "core/base/folder.h"
 #include "core/files/safetensors.h"
 #include "core/train/params.h"
+#include "tests/core/adapter/adapter.h"
 #include "tests/device.h"
 
 #define GOLDEN "build/goldens/llava-1.5/golden.safetensors"
