@@ -1,7 +1,7 @@
-// tests/fuzz/adapter.c -- reads arbitrary bytes as an adapter of a small model:
-// adapter_config.json, a NUL byte, then adapter_model.safetensors or, if the first part is empty,
-// extra.safetensors. The adapter is refused, or can be applied, measured and removed; the model
-// then uses its own weights again.
+// tests/fuzz/adapter.c -- reads arbitrary bytes as an adapter of two small models, one with
+// experts: adapter_config.json, a NUL byte, then adapter_model.safetensors or, if the first part is
+// empty, extra.safetensors. The adapter is refused, or can be applied, measured and removed; the
+// model then uses its own weights again.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +44,9 @@ static void use(struct adapter *a)
     adapter_touches_vision(a);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+static void read_adapter(struct model *m, const uint8_t *bytes, size_t size)
 {
-    static struct model *m;
     struct err err;
-    if (!m && !(m = model_load("tests/goldens/llava-1.5", backend_cpu(), NULL, &err))) abort();
     const char *text = (const char *)bytes;
     size_t length = strnlen(text, size), rest = length < size ? length + 1 : size;
     uintptr_t before = digest(m);
@@ -63,5 +61,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     adapter_free(a);
     cJSON_Delete(config);
     if (digest(m) != before) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const char *const names[] = { "tests/goldens/llava-1.5", "tests/goldens/qwen3.5-moe" };
+    static struct model *models[2];
+    struct err err;
+    for (int i = 0; i < 2; i++) {
+        if (!models[i] && !(models[i] = model_load(names[i], backend_cpu(), NULL, &err))) abort();
+        read_adapter(models[i], bytes, size);
+    }
     return 0;
 }

@@ -8,6 +8,8 @@ size, = struct.unpack_from("<Q", raw)
 tensors = json.loads(raw[8:8 + size])
 for case, about in cases.items():
     header, data = {"__metadata__": {"config": json.dumps(about["config"])}}, b""
+    if "quantization" in about["config"]:
+        header["__metadata__"]["format"] = "mlx"
     for name, t in tensors.items():
         if name.startswith(case + "/"):
             from_, to = (8 + size + at for at in t["data_offsets"])

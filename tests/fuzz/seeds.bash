@@ -36,11 +36,17 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         { printf '{"peft_type":"LORA","r":2,"lora_alpha":4,"target_modules":["q_proj"],"modules_to_save":["lm_head"],"rank_pattern":{"layers.1.*":1},"alpha_pattern":{},"use_rslora":true}\0'; cat "$2/tensors"; } >"$2/lora"
         safetensors_seed "$2/tensors" '{"norm_align.weight":{"dtype":"F32","shape":[64],"data_offsets":[0,256]},"ira.3.head.bias":{"dtype":"F32","shape":[17],"data_offsets":[256,324]}}' 324
         { printf '\0'; cat "$2/tensors"; } >"$2/extra"
+        safetensors_seed "$2/tensors" '{"base_model.model.model.language_model.layers.0.mlp.experts.lora_A.weight":{"dtype":"BF16","shape":[6,16],"data_offsets":[0,192]},"base_model.model.model.language_model.layers.0.mlp.experts.lora_B.weight":{"dtype":"BF16","shape":[12,6],"data_offsets":[192,336]}}' 0
+        {
+            printf '{"peft_type":"LORA","r":1,"lora_alpha":1,"target_modules":[],"target_parameters":["mlp.experts.gate_up_proj"]}\0'
+            cat "$2/tensors"
+            head -c 336 /dev/zero | tr '\0' '?' # tensors of zeros would change nothing
+        } >"$2/experts"
         ;;
     config)
         for d in tests/goldens/*/config.json; do
             d=${d%/config.json}
-            for f in config preprocessor_config generation_config; do
+            for f in config preprocessor_config generation_config processor_config; do
                 [ ! -e "$d/$f.json" ] || cat "$d/$f.json"
                 printf '\0'
             done >"$2/${d##*/}"
@@ -108,6 +114,10 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         for f in tests/goldens/tokenizers/*/*.model; do
             { cat "${f%/*}/tokenizer_config.json" && printf '\0' && cat "$f"; } >"$2/$(basename "${f%/*}")"
         done
+        {
+            printf '{"json":' && cat tests/goldens/gemma4/tokenizer.json
+            printf ',"map":{"eos_token":"<eos>"},"added":{"<x>":99},"model":{"model_type":"gemma4"}}\0'
+        } >"$2/json"
         printf '{"tokenizer_class":"Qwen2Tokenizer","vocab":{"a":0,"b":1,"ab":2,"\xc4\xa0":3},"added_tokens_decoder":{"4":{"content":"<x>"}}}\0#version: 0.2\na b\n' >"$2/merges"
         ;;
     *tokenizer*)

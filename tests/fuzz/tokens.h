@@ -51,7 +51,7 @@ static void exercise(const struct tokenizer *t, const char *text, size_t length)
 
 // The text after a line of "=", if there is one; *size becomes the size of the part before that
 // line.
-static const char *cut_text(const char *file, size_t *size, size_t *length)
+static inline const char *cut_text(const char *file, size_t *size, size_t *length)
 {
     const char *mark = memmem(file, *size, "\n=\n", 3);
     *length = mark ? *size - (size_t)(mark - file) - 3 : sizeof default_text - 1;
