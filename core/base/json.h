@@ -12,14 +12,16 @@
 #include "core/base/err.h"
 #include "core/base/mem.h"
 
-// Parses a file, which must be UTF-8, or a text; NULL on error ("'config.json' is not valid JSON
-// (near line 3)"). Of several members with the same key the last one counts, as in Python. The
-// caller frees the value with cJSON_Delete.
+// Parses a file, which must be UTF-8 and have at most 2^23 values, or a text; NULL on error
+// ("'config.json' is not valid JSON (near line 3)"). Of several members with the same key the last
+// one counts, as in Python. The caller frees the value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
-// Like json_read and json_parse, for data, whose texts must not be cut off: these refuse invalid
-// UTF-8, \u0000, which would end a C string, and \u without four hexadecimal digits. (A
-// tokenizer's files may contain \u0000 in a token.)
+// Like json_read, for the text of a file.
+cJSON *json_parse_file(const char *text, size_t size, const char *path, struct err *err);
+// Like json_read and json_parse, for data, which may have any number of values, and whose texts
+// must not be cut off: these refuse invalid UTF-8, \u0000, which would end a C string, and \u
+// without four hexadecimal digits. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
 // Returns the end of the error message for a text that cannot be parsed: ": it has NaN, ..." if it

@@ -164,8 +164,7 @@ struct tokenizer *tokenizer_open(const char *path, struct err *err)
         err_set(err, "'%s' is empty: download it again", path);
         goto out;
     }
-    if (!model && text_check(file, size, path, err) < 0) goto out;
-    if (!model && !(json = json_parse(file, size, path, err))) goto out;
+    if (!model && !(json = json_parse_file(file, size, path, err))) goto out;
     if (vocab) { // merges.txt is beside it
         char *name = xasprintf("%.*smerges.txt", (int)(strlen(path) - strlen("vocab.json")), path);
         merges = file_read(name, MODEL_LIMIT, &merges_size, err);

@@ -1,5 +1,5 @@
 // tests/core/base/json.c -- core/base/json.c: files, parsing, members with types and ranges,
-// numbers as they were written, repeated and crafted keys.
+// numbers as they were written, repeated and crafted keys, and their number.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -240,6 +240,26 @@ static void crafted_keys_are_no_slower(void **state)
     if (seconds > 0.5) fail_msg("%d keys took %g s", KEYS, seconds);
 }
 
+// Small values need 40 times the memory of their text. Commas in strings are no values.
+static void bounds_the_values(void **state)
+{
+    enum { VALUES = 9 << 20 };
+    struct buf text = { 0 }, string = { 0 };
+    struct err err;
+    buf_puts(&text, "[");
+    buf_puts(&string, "[\"\\\"");
+    for (int i = 0; i < VALUES; i++) buf_puts(&text, "0,"), buf_puts(&string, ",");
+    buf_puts(&text, "0]");
+    buf_puts(&string, "\",0]");
+    assert_null(json_parse_file(text.data, text.length, "many.json", &err));
+    assert_string_equal(err.text, "'many.json' has more than 8388608 values");
+    cJSON *json = json_parse_file(string.data, string.length, "long.json", &err);
+    assert_int_equal(cJSON_GetArraySize(json), 2);
+    cJSON_Delete(json);
+    buf_release(&text);
+    buf_release(&string);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +272,7 @@ int main(void)
         cmocka_unit_test(keeps_numbers_as_written),
         cmocka_unit_test(compares_numbers),
         cmocka_unit_test(crafted_keys_are_no_slower),
+        cmocka_unit_test(bounds_the_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
