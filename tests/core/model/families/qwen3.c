@@ -415,6 +415,13 @@ static void some_layers_have_no_experts(void **state)
         assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
         assert_non_null(strstr(err.text, "list of layers"));
     }
+    put(json, "mlp_only_layers", NULL);
+    put(json, "num_experts", cJSON_CreateNumber(10000));
+    put(json, "num_hidden_layers", cJSON_CreateNumber(14));
+    assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
+    assert_string_equal(err.text, "14 layers of 10000 experts are more than 131072 experts");
+    put(json, "num_hidden_layers", cJSON_CreateNumber(13));
+    must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
     cJSON_Delete(json);
 }
 
