@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/names.h"
 #include "kernels/tensor.h"
 
 const char *part_name(enum model_part_kind part)
@@ -15,10 +16,32 @@ const char *part_name(enum model_part_kind part)
     return names[part];
 }
 
+static uint64_t plain_hash(const char *name)
+{
+    char *plain = weight_plain_name(name);
+    const uint64_t hash = names_hash(plain);
+    free(plain);
+    return hash;
+}
+
+static void put_slot(struct weights *w, size_t number)
+{
+    uint64_t i = plain_hash(w->list[number].name);
+    while (w->slots[i & (w->slot_count - 1)]) i++;
+    w->slots[i & (w->slot_count - 1)] = number + 1;
+}
+
 struct weight *weights_add(struct weights *w, const char *name)
 {
     w->list = xgrow(w->list, &w->capacity, w->count, sizeof *w->list);
     w->list[w->count] = (struct weight){ .name = xstrdup(name) };
+    if (2 * w->count >= w->slot_count) {
+        free(w->slots);
+        w->slot_count = w->slot_count ? 2 * w->slot_count : 64;
+        w->slots = xcalloc(w->slot_count, sizeof *w->slots);
+        for (size_t i = 0; i < w->count; i++) put_slot(w, i);
+    }
+    put_slot(w, w->count);
     return &w->list[w->count++];
 }
 
@@ -46,6 +69,7 @@ void weights_release(struct weights *w)
     }
     for (size_t i = 0; i < w->gain_count; i++) free(w->gains[i].stored);
     free(w->list);
+    free(w->slots);
     free(w->gains);
     *w = (struct weights){ 0 };
 }
@@ -103,11 +127,14 @@ static bool same_name(const char *a, const char *b)
 
 const struct weight *weights_find(const struct weights *w, const char *name)
 {
-    for (size_t i = 0; i < w->count; i++)
-        if (!strcmp(w->list[i].name, name)) return &w->list[i];
-    for (size_t i = 0; i < w->count; i++)
-        if (same_name(w->list[i].name, name)) return &w->list[i];
-    return NULL;
+    const struct weight *similar = NULL;
+    if (!w->count) return NULL;
+    for (uint64_t i = plain_hash(name); w->slots[i & (w->slot_count - 1)]; i++) {
+        const struct weight *one = &w->list[w->slots[i & (w->slot_count - 1)] - 1];
+        if (!strcmp(one->name, name)) return one;
+        if (!similar && same_name(one->name, name)) similar = one;
+    }
+    return similar;
 }
 
 const struct weight *weights_find_after(const struct weights *w, const struct weight *last,

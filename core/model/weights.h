@@ -42,6 +42,8 @@ struct gain_from_1 {
 struct weights {
     struct weight *list; // in the order of binding
     size_t count, capacity;
+    size_t *slots; // number + 1, 0 = free; open addressing by the plain name (weight_plain_name)
+    size_t slot_count;
     struct gain_from_1 *gains;
     size_t gain_count, gain_capacity;
 };

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/dtype.h"
 #include "core/files/safetensors.h"
@@ -131,6 +132,29 @@ static void test_names(void **state)
     weights_release(&w);
 }
 
+// Adapters name each of a model's experts; finding one must not take longer if there are many.
+static void test_many_weights(void **state)
+{
+    (void)state;
+    enum { MANY = 30000 };
+    static const char *const names[] = { "model.layers.0.mlp.experts.%d.up_proj.weight",
+                                         "layers.0.mlp.experts.%d.up_proj.weight" };
+    struct weights w = { 0 };
+    char name[80];
+    const clock_t before = clock();
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, names[0], i);
+        weights_add(&w, name)->rank = i;
+    }
+    for (int i = 0; i < 2 * MANY; i++) {
+        snprintf(name, sizeof name, names[i % 2], i / 2);
+        assert_int_equal(weights_find(&w, name)->rank, i / 2);
+    }
+    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
+    weights_release(&w);
+    if (seconds > 1) fail_msg("%d weights took %g s", MANY, seconds);
+}
+
 // A weight whose rows are in a different order gives the same products, with a bias and LoRA in the
 // usual order.
 static void test_order(void **state)
@@ -204,8 +228,9 @@ static void test_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lora),  cmocka_unit_test(test_apart), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_order), cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_lora),  cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_bound), cmocka_unit_test(test_many_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
