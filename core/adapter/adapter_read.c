@@ -36,6 +36,8 @@ struct reading {
     const struct model *model;
     struct adapter_config *config;
     const struct safetensors *file;
+    size_t *numbers;     // of each weight its entries' numbers + 1, 0 = none: a weight, a LoRA
+    struct names unused; // tensors of the model's file that it does not compute with; plain names
     struct err *err;
 };
 
@@ -177,11 +179,25 @@ static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind
     return e;
 }
 
-static struct adapter_entry *find_entry(const struct adapter *a, enum adapter_kind kind,
+static size_t *entry_number(const struct reading *r, enum adapter_kind kind, const struct weight *w)
+{
+    return &r->numbers[2 * (w - r->model->weights.list) + (kind == ADAPTER_LORA)];
+}
+
+static void set_weight(const struct reading *r, struct adapter_entry *e, const struct weight *w)
+{
+    e->weight = w;
+    if (w) *entry_number(r, e->kind, w) = (size_t)(e - r->adapter->list) + 1;
+}
+
+static struct adapter_entry *find_entry(const struct reading *r, enum adapter_kind kind,
                                         const struct weight *w)
 {
-    for (size_t i = a->count; i-- > 0;) // usually the newest entry
-        if (a->list[i].kind == kind && a->list[i].weight == w) return &a->list[i];
+    const struct adapter *a = r->adapter;
+    size_t i = w ? *entry_number(r, kind, w) : a->count;
+    if (i > a->count) i = a->count; // tie_or_keep_head has moved the last entry
+    for (; i > 0; i--)
+        if (a->list[i - 1].kind == kind && a->list[i - 1].weight == w) return &a->list[i - 1];
     return NULL;
 }
 
@@ -303,18 +319,20 @@ static bool is_cut_off(const struct reading *r, const char *full)
 // True if the tensor belongs to a part of the model's file that vlmsh does not compute (SigLIP's
 // pooling head, norms after the layer whose features are used). Such a part has no effect in
 // transformers either.
-static bool is_unused(const struct reading *r, const struct key *k)
+static bool is_unused(struct reading *r, const struct key *k)
 {
     const struct checkpoint *c = r->model->checkpoint;
+    for (int64_t i = 0, all = r->unused.count ? 0 : c->tensor_count; i < all; i++) {
+        if (weights_find(&r->model->weights, c->tensors[i]->name)) continue;
+        char *plain = weight_plain_name(c->tensors[i]->name);
+        names_add(&r->unused, plain, NULL);
+        free(plain);
+    }
     bool lora = !strcmp(k->mark, "lora_A") || !strcmp(k->mark, "lora_B");
     char *full = xasprintf("%s.%s", k->module, lora ? "weight" : k->last);
     char *wanted = weight_plain_name(full);
-    bool found = is_cut_off(r, full);
-    for (int64_t i = 0; i < c->tensor_count && !found; i++) {
-        char *plain = weight_plain_name(c->tensors[i]->name);
-        found = !strcmp(plain, wanted) && !weights_find(&r->model->weights, c->tensors[i]->name);
-        free(plain);
-    }
+    size_t number;
+    bool found = is_cut_off(r, full) || names_find(&r->unused, wanted, &number);
     free(wanted);
     free(full);
     return found;
@@ -400,7 +418,7 @@ static int add_of_expert(struct reading *r, const struct adapter_stack *s,
     a += m->first * s->in;
     if (!all_zero(a, m->rank * s->in) || !all_zero(own, m->rows * m->rank)) {
         struct adapter_entry *e = add_entry(r->adapter, ADAPTER_LORA, w->name);
-        e->weight = w;
+        set_weight(r, e, w);
         e->scale = scale;
         e->lora.stabilised = r->config->rank_stabilised;
         t.shape[0] = m->rank, t.shape[1] = s->in, t.data = a;
@@ -437,7 +455,7 @@ static int add_stack(struct reading *r, const struct adapter_stack *s, const cha
             w = weights_find_after(&r->model->weights, w, name);
             if (!w || !w->linear)
                 status = err_set(r->err, "this model has no '%.200s'", name);
-            else if (find_entry(r->adapter, ADAPTER_LORA, w))
+            else if (find_entry(r, ADAPTER_LORA, w))
                 status = err_set(r->err, "'%.200s' has LoRA twice, under two spellings", name);
             else
                 status = add_of_expert(r, s, &matrix[i], w, scale, a, b);
@@ -523,9 +541,9 @@ static int read_lora(struct reading *r, const struct safetensor *t, const struct
                        "blocks or the projector",
                        k->module, part_name(w ? w->part : PART_HEAD));
     if (check_target(r, k, w) < 0 || check_lora_shape(t, w, is_a, r->err) < 0) return -1;
-    struct adapter_entry *e = find_entry(r->adapter, ADAPTER_LORA, w);
+    struct adapter_entry *e = find_entry(r, ADAPTER_LORA, w);
     if (!e) e = add_entry(r->adapter, ADAPTER_LORA, w->name);
-    e->weight = w;
+    set_weight(r, e, w);
     e->lora.stabilised = r->config->rank_stabilised;
     struct tensor *to = is_a ? &e->lora.a : &e->lora.b;
     if (to->data) return err_set(r->err, "it appears twice, under two spellings");
@@ -555,10 +573,10 @@ static int take_weight(struct reading *r, const struct safetensor *t, const stru
                        const char *name, int rank, const int64_t *shape)
 {
     if (!same_shape(t, rank, shape)) return refuse_shape(t, rank, shape, name, r->err);
-    if (find_entry(r->adapter, ADAPTER_WEIGHT, w))
+    if (find_entry(r, ADAPTER_WEIGHT, w))
         return err_set(r->err, "it appears twice, under two spellings");
     struct adapter_entry *e = add_entry(r->adapter, ADAPTER_WEIGHT, name);
-    e->weight = w;
+    set_weight(r, e, w);
     // The model holds vectors and filters in f32, and matrices in the type of their file.
     const bool floats = rank == 1 || (w && w->tensor->rank < rank);
     return take_ordered(r, w, floats ? take_floats : take_mapped, t, SIDE_BOTH, &e->tensor);
@@ -649,8 +667,8 @@ static void tie_or_keep_head(struct reading *r)
     struct adapter *a = r->adapter;
     const struct weight *w = weights_of(&m->weights, PART_EMBEDDING);
     if (!m->decoder.config.tied || !w) return;
-    const struct adapter_entry *embed = find_entry(a, ADAPTER_WEIGHT, w);
-    struct adapter_entry *head = find_entry(a, ADAPTER_WEIGHT, NULL);
+    const struct adapter_entry *embed = find_entry(r, ADAPTER_WEIGHT, w);
+    struct adapter_entry *head = find_entry(r, ADAPTER_WEIGHT, NULL);
     if (embed && head && same_numbers(a->arena->backend, &embed->tensor, &head->tensor)) {
         free(head->name);
         *head = a->list[--a->count];
@@ -705,7 +723,7 @@ static int find_bare(struct reading *r)
         free(module);
         if (found < 0) return -1;
         r->adapter->targets += found;
-        if (found && !find_entry(r->adapter, bias ? ADAPTER_WEIGHT : ADAPTER_LORA, w))
+        if (found && !find_entry(r, bias ? ADAPTER_WEIGHT : ADAPTER_LORA, w))
             names_add(&r->adapter->bare, w->name, NULL);
     }
     return 0;
@@ -821,8 +839,15 @@ static int read_files(struct adapter *a, const cJSON *config, struct err *err)
     } else {
         free(a->base);
         a->base = xstrdup(c.base);
-        status = read_file(&(struct reading){
-            .adapter = a, .model = a->model, .config = &c, .file = a->file, .err = err });
+        struct reading r = { .adapter = a,
+                             .model = a->model,
+                             .config = &c,
+                             .file = a->file,
+                             .numbers = xcalloc(2 * a->model->weights.count + 1, sizeof(size_t)),
+                             .err = err };
+        status = read_file(&r);
+        names_release(&r.unused);
+        free(r.numbers);
     }
     adapter_config_release(&c);
     return status;
