@@ -108,14 +108,18 @@ static void write_message(struct session_export *x, const struct saved_entry *e,
         buf_printf(&x->text,
                    "<details><summary>Reasoning (%lld tokens)</summary>\n\n%s\n\n</details>\n\n",
                    (long long)m->reasoning_tokens, m->reasoning);
+    size_t skipped = 0; // bytes of the joined texts, up to answer_at
     for (size_t i = 0; i < m->content_count; i++) {
-        if (m->content[i].text)
-            buf_printf(&x->text, "%s\n\n",
-                       m->role == ROLE_ASSISTANT
-                           ? text_trimmed(m->content[i].text + (i ? 0 : m->answer_at))
-                           : m->content[i].text);
-        else
+        const char *text = m->content[i].text;
+        if (!text) {
             write_picture(x, *picture = m->content[i].picture);
+        } else if (m->role == ROLE_ASSISTANT) {
+            const size_t n = strnlen(text, m->answer_at - skipped);
+            skipped += n;
+            buf_printf(&x->text, "%s\n\n", text_trimmed(text + n));
+        } else {
+            buf_printf(&x->text, "%s\n\n", text);
+        }
     }
     if (e->boxes && *e->boxes) write_boxes(x, e, *picture);
     for (size_t i = 0; m->role == ROLE_RAW && i < m->ids.count; i++)

@@ -376,6 +376,35 @@ static void test_boxes(void **state)
     store_close(s);
 }
 
+// Another program may have divided the text of an answer with reasoning.
+static void test_divided(void **state)
+{
+    struct event_answer answer = { .text = "cat",
+                                   .whole = "hm cat",
+                                   .reasoning = "hm",
+                                   .reasoning_tokens = 1,
+                                   .stop = "eos",
+                                   .in_conversation = true };
+    struct err err = { 0 };
+    struct store *s = open_store();
+    say(ROLE_USER, "What?");
+    tell(&(struct event){ .kind = EVENT_ANSWER, .answer = &answer });
+    assert_int_equal(store_run(s, &err,
+                               "UPDATE parts SET text = 'h' WHERE message = (SELECT message FROM "
+                               "answers)",
+                               ""),
+                     0);
+    assert_int_equal(store_run(s, &err,
+                               "INSERT INTO parts(message, place, text) SELECT message, 1, 'm cat' "
+                               "FROM answers",
+                               ""),
+                     0);
+    char *text = export_text(s, "divided.md");
+    assert_contains(text, "</details>\n\n\n\ncat\n\n");
+    free(text);
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +416,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_transcript, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
         cmocka_unit_test_setup_teardown(test_boxes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_divided, setup, teardown),
         cmocka_unit_test_setup_teardown(test_measurements, setup, teardown),
         cmocka_unit_test_setup_teardown(test_makers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refusals, setup, teardown),
