@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -68,13 +69,21 @@ static const char *skip_spaces(const char *p)
     return p + strspn(p, " \t");
 }
 
+// Rounds to the digits that list_spell writes: its text must stay a list.
+static double as_spelled(double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.15g", x);
+    return strtod(text, NULL);
+}
+
 // Reads a number with an optional %; returns the text after it, or NULL.
 static const char *end_read(const char *p, double *value, bool *percent)
 {
     const size_t digits = strspn(p, "0123456789");
     char *end = (char *)p + digits; // reads only the 1 of 1e3
     if (!digits) return NULL;       // no sign, no "inf"
-    *value = strtod(p, p[digits] == '.' ? &end : NULL);
+    *value = as_spelled(strtod(p, p[digits] == '.' ? &end : NULL));
     *percent = *end == '%';
     if (*percent) return *value <= 100 ? end + 1 : NULL;
     return *value <= LAYERS_MOST && *value == floor(*value) ? end : NULL;
@@ -234,6 +243,8 @@ double *settings_reals(const struct settings *s, const char *key, size_t *count)
 
 // --- files with factors --------------------------------------------------------------------------
 
+enum { FILES_MOST = 100 }; // of one setting; each is compared with all others
+
 // Reads "PATH=FACTOR" at p, up to the next comma; returns the text after it and its comma, or NULL
 // if it is malformed. The last "=" separates the two.
 static const char *factor_read(const char *p, struct file_factor *f)
@@ -291,16 +302,16 @@ static char *factors_spell(const struct setting *row, const char *value, struct 
     struct buf b = { 0 };
     struct file_factor *list;
     size_t count;
-    bool good = factors_read(value, &list, &count), again = false;
-    for (size_t i = 0; i < count; i++) {
+    bool good = factors_read(value, &list, &count) && count <= FILES_MOST, again = false;
+    for (size_t i = 0; good && i < count; i++) {
         good &= *list[i].path && list[i].factor >= row->min && list[i].factor <= row->max;
         for (size_t k = 0; good && k < i; k++) again |= file_same(list[k].path, list[i].path);
     }
     if (!good)
         refuse(row, value, err,
-               "write FILE=NUMBER, several separated by commas, with numbers from "
+               "write FILE=NUMBER, up to %d separated by commas, with numbers from "
                "%.16g to %.16g",
-               row->min, row->max);
+               FILES_MOST, row->min, row->max);
     else if (again)
         err_set(err, "%s cannot be '%s': name each file once", row->key, value);
     for (size_t i = 0; good && !again && i < count; i++)

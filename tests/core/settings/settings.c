@@ -273,6 +273,8 @@ static void bad_lists_are_refused(void **state)
         if (text) fail_msg("'%s' was accepted as '%s'", bad[i], text);
         assert_non_null(strstr(err.text, "ffn.layers cannot be"));
     }
+    // Would be written as 100%-100%, which is no list.
+    assert_null(setting_spell(settings_find("ffn.layers"), "99.99999999999999%-100%", NULL));
 }
 
 static void lists_of_numbers_are_checked(void **state)
@@ -315,6 +317,14 @@ static void files_with_factors_are_checked(void **state)
         if (text) fail_msg("'%s' was accepted as '%s'", bad[i], text);
         assert_non_null(strstr(err.text, "x.files cannot be"));
     }
+    struct buf many = { 0 };
+    for (int i = 0; i < 100; i++) buf_printf(&many, "%sf%d=1", i ? "," : "", i);
+    char *text = setting_spell(&row, many.data, &err);
+    assert_string_equal(text, many.data);
+    free(text);
+    buf_puts(&many, ",more=1");
+    assert_null(setting_spell(&row, many.data, &err));
+    buf_release(&many);
     size_t count;
     struct file_factor *list = file_factors("a=b=2.5,c=-1", &count);
     assert_int_equal(count, 2);
