@@ -40,7 +40,7 @@ int store_list(struct store *s, struct session_row **rows, size_t *count, struct
     sqlite3_stmt *q = store_query(
         s, err,
         "SELECT name,"
-        " (SELECT folder FROM model_changes c JOIN models m ON m.id = c.model"
+        " (SELECT substr(folder, 1, 4096) FROM model_changes c JOIN models m ON m.id = c.model"
         "  WHERE c.session = s.id ORDER BY c.place DESC LIMIT 1),"
         " began, touched,"
         " (SELECT count(*) FROM messages WHERE session = s.id AND undone IS NULL"

@@ -179,15 +179,18 @@ static int read_message(struct store *s, struct saved *saved, sqlite3_stmt *q,
     return read_answer(s, saved, id, e, err);
 }
 
+enum { TEXTS_MOST = 256 << 20 }; // bytes of all entries but messages
+
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
-    // Column 0 is enum saved_kind. Includes replaced system messages, because a replay needs them.
+    // Column 0 is enum saved_kind. Includes replaced system messages, because a replay needs them,
+    // and undone messages, whose column 9 is the count at the undoing: see `undone` below.
     // A setting that changed in the middle of an undone answer changes at the start of the next
     // answer.
     sqlite3_stmt *q = store_query(
         s, err,
-        "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, 0, NULL FROM messages "
-        " WHERE session = ?1 AND undone IS NULL "
+        "SELECT 0, id, role, generated, ids, said, NULL, NULL, place, undone, NULL FROM messages "
+        " WHERE session = ?1 "
         "UNION ALL SELECT 1, NULL, NULL, NULL, NULL, NULL, key, value, place, "
         " CASE WHEN (SELECT undone FROM messages m WHERE m.session = c.session AND "
         "  m.place > c.place ORDER BY m.place LIMIT 1) IS NULL THEN tokens ELSE 0 END, NULL "
@@ -195,15 +198,19 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         "UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, folder, fingerprint, place, 0, "
         " arithmetic "
         " FROM model_changes c JOIN models m ON m.id = c.model WHERE session = ?1 "
-        "UNION ALL SELECT 3, NULL, NULL, NULL, NULL, NULL, '', words, place, "
-        " EXISTS(SELECT 1 FROM messages m WHERE m.session = c.session AND m.place < c.place AND "
-        "  m.undone > c.place), NULL "
-        " FROM commands c WHERE session = ?1 "
+        "UNION ALL SELECT 3, NULL, NULL, NULL, NULL, NULL, '', words, place, 0, NULL "
+        " FROM commands WHERE session = ?1 "
         "ORDER BY place",
         "i", saved->id);
     if (!q) return -1;
     int status = 0, row = 0;
+    int64_t undone = 0; // the latest undoing of a message so far
+    size_t texts = 0;
     while (status == 0 && (row = store_step(s, q, err)) > 0) {
+        if (!sqlite3_column_int(q, 0) && sqlite3_column_type(q, 9) != SQLITE_NULL) {
+            if (sqlite3_column_int64(q, 9) > undone) undone = sqlite3_column_int64(q, 9);
+            continue;
+        }
         saved->list = xreallocarray(saved->list, saved->count + 1, sizeof *saved->list);
         struct saved_entry *e = &saved->list[saved->count++];
         *e = (struct saved_entry){ .kind = (enum saved_kind)sqlite3_column_int(q, 0) };
@@ -216,10 +223,13 @@ static int read_entries(struct store *s, struct saved *saved, struct err *err)
         e->tokens = sqlite3_column_int64(q, 9);
         e->arithmetic = column_text(q, 10);
         if (e->kind == SAVED_COMMAND) {
-            e->undone = e->tokens;
+            e->undone = undone > sqlite3_column_int64(q, 8);
             e->apart = measures_files(e->value);
-            e->tokens = 0;
         }
+        // Many entries may name one model.
+        texts += strlen(e->key) + strlen(e->value) + strlen(e->arithmetic);
+        if (texts > TEXTS_MOST)
+            status = damaged(s, saved, "more than 256 MB of models, settings and commands", err);
         if (e->tokens < 0) status = damaged(s, saved, "a setting change at a negative token", err);
     }
     sqlite3_finalize(q);

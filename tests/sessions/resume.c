@@ -414,6 +414,51 @@ static void test_failures(void **state)
     store_close(s);
 }
 
+static void run(struct store *s, const char *sql)
+{
+    struct err err = { 0 };
+    if (store_run(s, &err, sql, "") < 0) fail_msg("%s: %s", sql, err.text);
+}
+
+static int interrupt(void *self)
+{
+    return 1;
+}
+
+// Reading takes time and memory in proportion to the file.
+static void test_large(void **state)
+{
+    static const char count_to[] = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM "
+                                   "n WHERE i < %d) INSERT INTO %s";
+    struct err err = { 0 };
+    struct saved saved;
+    make_session("/gone/tiny.png");
+    struct store *s = open_store();
+    char *undone = xasprintf(count_to, 3000,
+                             "messages(session, place, role, generated, said, undone) "
+                             "SELECT 1, i, 'user', 0, 0, i + 1 FROM n"),
+         *commands = xasprintf(count_to, 3000,
+                               "commands(session, place, words) SELECT 1, 10000 + i, '[]' FROM n"),
+         *models = xasprintf(count_to, 400,
+                             "model_changes(session, place, model) SELECT 1, i, 1 FROM n");
+    run(s, undone);
+    run(s, commands);
+    sqlite3_progress_handler(s->db, 10000000, interrupt, NULL);
+    if (saved_read(s, "old", &saved, &err) < 0) fail_msg("%s", err.text);
+    assert_int_equal(saved.list[saved.count - 1].kind, SAVED_COMMAND);
+    assert_false(saved.list[saved.count - 1].undone);
+    saved_release(&saved);
+    run(s, "UPDATE models SET folder = printf('%.*c', 1000000, 'x')");
+    run(s, "DELETE FROM messages WHERE undone");
+    run(s, models);
+    assert_int_equal(saved_read(s, "old", &saved, &err), -1);
+    assert_contains(err.text, "more than 256 MB");
+    free(undone);
+    free(commands);
+    free(models);
+    store_close(s);
+}
+
 // A session that ended with a text-only model is restored with that model, with a notice.
 static void test_blind(void **state)
 {
@@ -488,6 +533,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hashed_later, setup, teardown),
         cmocka_unit_test_setup_teardown(test_model_changed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_failures, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_large, setup, teardown),
         cmocka_unit_test_setup_teardown(test_blind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_picture_from_file, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unanswered, setup, teardown),
