@@ -12,20 +12,46 @@
 #include "core/template/message.h"
 #include "sessions/internal.h"
 
-// Decodes every picture, into a separate conversation.
+// Bytes of the pixels of pictures that occur before: a small file may show one a million times.
+static const size_t again_most = (size_t)4 << 30;
+
+// Decodes a picture into a separate conversation. *again: grows if `known`.
+static int attach_picture(struct store *s, const struct saved_picture *p, struct image_decoder *d,
+                          bool known, size_t *again, struct conversation *pictures, struct err *err)
+{
+    struct picture picture;
+    char *bytes;
+    size_t size;
+    if (saved_bytes(s, p, &bytes, &size, err) < 0) return -1;
+    int status = picture_decode(&picture, d, p->path, bytes, size, err);
+    free(bytes);
+    if (status < 0) return -1;
+    const struct image *image = &picture.image;
+    if (known) *again += (size_t)(image->width * image->height * image->channels);
+    if (*again > again_most)
+        status = err_set(err, "the session shows the same pictures too often: they need more than "
+                              "4 GB of memory");
+    else
+        status = conversation_attach_decoded(pictures, &picture, err);
+    picture_release(&picture);
+    return status < 0 ? -1 : 0;
+}
+
 static int read_pictures(struct store *s, const struct saved *saved, struct conversation *pictures,
                          struct err *err)
 {
-    for (size_t i = 0; i < saved->picture_count; i++) {
-        const struct saved_picture *p = &saved->pictures[i];
-        char *bytes;
-        size_t size;
-        if (saved_bytes(s, p, &bytes, &size, err) < 0) return -1;
-        const int status = conversation_attach(pictures, p->path, bytes, size, err);
-        free(bytes);
-        if (status < 0) return -1;
+    struct image_decoder *decoder = image_decoder_new();
+    struct names hashes = { 0 };
+    size_t again = 0;
+    int status = 0;
+    for (size_t i = 0; i < saved->picture_count && status == 0; i++) {
+        bool known;
+        names_add(&hashes, saved->pictures[i].sha256, &known);
+        status = attach_picture(s, &saved->pictures[i], decoder, known, &again, pictures, err);
     }
-    return 0;
+    names_release(&hashes);
+    image_decoder_free(decoder);
+    return status;
 }
 
 static const struct saved_entry *last_model(const struct saved *saved)

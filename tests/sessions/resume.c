@@ -439,8 +439,8 @@ static void test_large(void **state)
                              "SELECT 1, i, 'user', 0, 0, i + 1 FROM n"),
          *commands = xasprintf(count_to, 3000,
                                "commands(session, place, words) SELECT 1, 10000 + i, '[]' FROM n"),
-         *models = xasprintf(count_to, 400,
-                             "model_changes(session, place, model) SELECT 1, i, 1 FROM n");
+         *models =
+             xasprintf(count_to, 400, "model_changes(session, place, model) SELECT 1, i, 1 FROM n");
     run(s, undone);
     run(s, commands);
     sqlite3_progress_handler(s->db, 10000000, interrupt, NULL);
