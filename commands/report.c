@@ -22,10 +22,12 @@
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/names.h"
 #include "core/base/tally.h"
 #include "core/base/text.h"
 
-enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, DIGITS = 4 };
+enum { REPORT_MAX = 64 << 20, COLUMNS_MAX = 64, ACROSS_MAX = 256, DIGITS = 4 };
+static const size_t none = (size_t)-1;
 static const char of_table[] = "<!-- table ", of_plot[] = "<!-- plot ", closing[] = "<!-- end -->";
 
 // Folders, each empty or with a trailing slash.
@@ -46,6 +48,9 @@ struct report_table {
     int across, value; // the two columns after `across`; -1: none
     bool value_mean;
     bool *chosen; // [row_count]
+    // With `across` or `mean`: the first chosen row with the same values in `columns`, the next one
+    // (`none`: no other), and the first one with the same value of `across`.
+    size_t *first, *next, *first_across; // [row_count]
     struct words words;
 };
 
@@ -53,6 +58,9 @@ static void report_table_release(struct report_table *w)
 {
     free(w->path);
     free(w->chosen);
+    free(w->first);
+    free(w->next);
+    free(w->first_across);
     csv_release(&w->t);
     words_release(&w->words);
 }
@@ -162,6 +170,56 @@ static void join_intervals(struct report_table *w)
     }
 }
 
+// Returns for each chosen row the first one with the same values in these columns. *count: how many
+// different values there are.
+static size_t *first_rows(const struct report_table *w, const int *columns, int column_count,
+                          size_t *count)
+{
+    size_t *first = xcalloc(w->t.row_count + 1, sizeof *first);
+    size_t *of = xcalloc(w->t.row_count + 1, sizeof *of); // a first row, by number of its values
+    struct names values = { 0 };
+    struct buf key = { 0 };
+    for (size_t r = 0; r < w->t.row_count; r++) {
+        bool known;
+        if (!w->chosen[r]) continue;
+        buf_clear(&key);
+        buf_puts(&key, "");
+        for (int c = 0; c < column_count; c++) {
+            const char *cell = csv_cell(&w->t, r, columns[c]);
+            buf_printf(&key, "%zu:%s", strlen(cell), cell);
+        }
+        const size_t number = names_add(&values, key.data, &known);
+        if (!known) of[number] = r;
+        first[r] = of[number];
+    }
+    *count = values.count;
+    names_release(&values);
+    buf_release(&key);
+    free(of);
+    return first;
+}
+
+// Finds the rows that `across` and `mean` put together.
+static int join_rows(struct report_table *w, struct err *err)
+{
+    const size_t rows = w->t.row_count;
+    size_t count, *last = xcalloc(rows + 1, sizeof *last);
+    w->first = first_rows(w, w->columns, w->column_count, &count);
+    w->next = xcalloc(rows + 1, sizeof *w->next);
+    for (size_t r = 0; r < rows; r++) {
+        w->next[r] = none;
+        if (!w->chosen[r]) continue;
+        if (w->first[r] != r) w->next[last[w->first[r]]] = r;
+        last[w->first[r]] = r;
+    }
+    free(last);
+    if (w->across < 0) return 0;
+    w->first_across = first_rows(w, &w->across, 1, &count);
+    if (count <= ACROSS_MAX) return 0;
+    return err_set(err, "'across %s' would make %zu columns; a table has at most %d",
+                   w->t.columns[w->across], count, ACROSS_MAX);
+}
+
 // Searches the folder of the output, then that of the input; the caller frees the path.
 static char *find_file(const char *file, const struct folders *folders)
 {
@@ -201,6 +259,7 @@ static int read_table(struct report_table *w, const char *line, size_t length,
         if (strncmp(w->t.columns[c], PROVENANCE_COLUMN, sizeof PROVENANCE_COLUMN - 1) != 0)
             status = add_column(w, w->t.columns[c], false, err);
     if (status == 0) join_intervals(w);
+    if (status == 0 && (w->across >= 0 || w->mean_count)) status = join_rows(w, err);
     return status;
 }
 
@@ -251,24 +310,6 @@ static int next_column(const struct report_table *w, int c)
     return c;
 }
 
-// Returns whether two rows have the same values in these columns.
-static bool same_cells(const struct report_table *w, size_t a, size_t b, const int *columns,
-                       int count)
-{
-    for (int c = 0; c < count; c++)
-        if (strcmp(csv_cell(&w->t, a, columns[c]), csv_cell(&w->t, b, columns[c])) != 0)
-            return false;
-    return true;
-}
-
-// Returns whether this is the first chosen row with its values in these columns.
-static bool first_of(const struct report_table *w, size_t row, const int *columns, int count)
-{
-    for (size_t r = 0; r < row; r++)
-        if (w->chosen[r] && same_cells(w, r, row, columns, count)) return false;
-    return w->chosen[row];
-}
-
 // Writes the value of `column` in the rows whose columns equal those of row `a`, and whose `across`
 // column, if any, equals that of row `of`: the first value, or their mean with its 95% interval.
 static void write_value(struct buf *b, const struct report_table *w, size_t a, size_t of,
@@ -276,11 +317,9 @@ static void write_value(struct buf *b, const struct report_table *w, size_t a, s
 {
     struct tally values = { 0 };
     double x, low, high;
-    for (size_t r = 0; r < w->t.row_count; r++) {
+    for (size_t r = a; r != none; r = w->next[r]) {
         const char *cell = csv_cell(&w->t, r, column);
-        if (!w->chosen[r] || !same_cells(w, r, a, w->columns, w->column_count) ||
-            (w->across >= 0 && !same_cells(w, r, of, &w->across, 1)))
-            continue;
+        if (w->across >= 0 && w->first_across[r] != w->first_across[of]) continue;
         if (!mean) {
             write_cell(b, cell);
             return;
@@ -307,22 +346,25 @@ static void write_table(struct buf *b, const struct report_table *w)
     for (int c = next_column(w, -1); c < w->column_count; c = next_column(w, c), columns++)
         write_cell(b, w->t.columns[w->columns[c]]);
     for (int c = 0; c < w->mean_count; c++) write_cell(b, w->t.columns[w->means[c]]);
+    size_t heads[ACROSS_MAX];
+    int head_count = 0;
     for (size_t k = 0; across && k < w->t.row_count; k++)
-        if (first_of(w, k, &w->across, 1)) {
+        if (w->chosen[k] && w->first_across[k] == k) {
             write_cell(b, csv_cell(&w->t, k, w->across));
-            columns++;
+            heads[head_count++] = k;
         }
+    columns += head_count;
     buf_puts(b, "\n|");
     for (int c = 0; c < columns; c++) buf_puts(b, c ? "---:|" : "---|");
     buf_puts(b, "\n");
     for (size_t r = 0; r < w->t.row_count; r++) {
-        if (!(joined ? first_of(w, r, w->columns, w->column_count) : w->chosen[r])) continue;
+        if (!w->chosen[r] || (joined && w->first[r] != r)) continue;
         buf_puts(b, "|");
         for (int c = next_column(w, -1); c < w->column_count; c = next_column(w, c))
             write_column(b, w, r, c);
         for (int c = 0; c < w->mean_count; c++) write_value(b, w, r, r, w->means[c], true);
-        for (size_t k = 0; across && k < w->t.row_count; k++)
-            if (first_of(w, k, &w->across, 1)) write_value(b, w, r, k, w->value, w->value_mean);
+        for (int k = 0; k < head_count; k++)
+            write_value(b, w, r, heads[k], w->value, w->value_mean);
         buf_puts(b, "\n");
     }
 }
@@ -340,6 +382,25 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
     return status;
 }
 
+// Refuses a figure outside the output's folder, and options that write other files: the document
+// may come from someone else.
+static int check_plot(const struct words *w, struct err *err)
+{
+    static const char *const writing[] = { "--figure", "--png", "--csv", "--force" };
+    const char *figure = w->list[0];
+    bool outside = *figure == '/' || *figure == '~';
+    for (const char *p = figure; *p; p += strcspn(p, "/"), p += *p == '/')
+        outside |= !strncmp(p, "..", 2) && (!p[2] || p[2] == '/');
+    if (outside)
+        return err_set(err, "the figure '%s' is not in the folder of the document", figure);
+    for (int i = 2; i < w->count; i++)
+        for (size_t k = 0; k < sizeof writing / sizeof *writing; k++)
+            if (!strncmp(w->list[i], writing[k], strlen(writing[k])))
+                return err_set(err, "'%s': a plot of a document writes only its figure",
+                               w->list[i]);
+    return 0;
+}
+
 // Draws "FIGURE ARGUMENTS" with /plot and links the figure.
 static int add_plot(struct buf *b, const char *line, size_t length, const struct folders *folders,
                     struct shell *shell, struct err *err)
@@ -353,6 +414,7 @@ static int add_plot(struct buf *b, const char *line, size_t length, const struct
     const bool whole = w.list && w.count >= 2;
     if (status == 0 && !whole)
         status = err_set(err, "write <!-- plot FIGURE ARGUMENTS -->, as for /plot");
+    if (status == 0 && whole) status = check_plot(&w, err);
     if (status == 0 && whole) {
         char **argv = xcalloc((size_t)w.count + 2, sizeof *argv);
         char *file = find_file(w.list[1], folders);

@@ -361,6 +361,27 @@ same "table of means" "$(sed 1d "$work/m.md")" '| method | set | score |
 <!-- end -->
 after'
 grep -q '>norms</text>' "$work/seeds.svg" || fail "the plot of the report lacks its name"
+# A document from someone else writes nothing outside its folder, and nothing but its figures; long
+# files take no quadratic time.
+mkdir "$work/given"
+printf 'a,b\n1,2\n2,3\n' >"$work/given/d.csv"
+(echo k,v && seq 20000 | sed 's/$/,1/') >"$work/given/long.csv"
+(echo k,c,v && seq 2000 | sed 's/.*/&,&,1/') >"$work/given/wide.csv"
+number=0
+for words in "../a.svg d.csv a b" "/tmp/a.svg d.csv a b" "a.svg d.csv a b --csv ../b.csv"; do
+    printf '<!-- plot %s -->\n<!-- end -->\n' "$words" >"$work/given/p$((++number)).md"
+done
+printf '<!-- table long.csv k mean v -->\n<!-- end -->\n' >"$work/given/long.md"
+printf '<!-- table wide.csv k across c v -->\n<!-- end -->\n' >"$work/given/wide.md"
+lines "/report $work/given/p1.md" "/report $work/given/p2.md" "/report $work/given/p3.md" \
+    "/report $work/given/wide.md"
+check "marks of foreign documents" 'select(.event == "error").message | sub(".*: line 1: "; "")' \
+    "the figure '../a.svg' is not in the folder of the document
+the figure '/tmp/a.svg' is not in the folder of the document
+'--csv': a plot of a document writes only its figure
+'across c' would make 2000 columns; a table has at most 256"
+timeout 10 "$VLMSH" -c "/report $work/given/long.md" >"$work/out" 2>&1 || fail "a long table: $(cat "$work/out")"
+same "lines of a long table" "$(grep -c '^|' "$work/given/long.md")" 20002
 # A copy in another folder copies missing pictures; existing ones stay.
 mkdir "$work/elsewhere" "$work/in"
 printf 'text ![a](a.png) ![b](b.png) ![c](in/c.png) ![d](none.png)\n' >"$work/p.md"
