@@ -13,7 +13,8 @@
 #include "core/files/checkpoint.h"
 #include "core/model/model.h"
 
-enum { ROWS_MAX = 10000 };
+enum { ROWS_MAX = 10000, SEED_MAX = 100 };
+static const size_t text_max = (size_t)64 << 20; // bytes of the texts of all rows
 
 // The lines of a plan that multiply its rows: model, seeds, checkpoints.
 struct factors {
@@ -90,18 +91,20 @@ static char *with_name(const char *name, const char *more)
     return *name && *more ? xasprintf("%s, %s", name, more) : xstrdup(*name ? name : more);
 }
 
-static void row_copy(struct score_plan *to, const struct score_row *r, const char *more,
-                     const char *model, const char *adapter, int64_t step)
+static int row_copy(struct score_plan *to, const struct score_row *r, const char *more,
+                    const char *model, const char *adapter, int64_t step, struct err *err)
 {
     to->rows = xreallocarray(to->rows, to->row_count + 1, sizeof *to->rows);
-    to->rows[to->row_count++] =
-        (struct score_row){ .name = with_name(r->name, more),
-                            .model = model      ? xstrdup(model)
-                                     : r->model ? xstrdup(r->model)
-                                                : NULL,
-                            .words = adapter ? xasprintf("adapter=\"%s\" %s", adapter, r->words)
-                                             : xstrdup(r->words),
-                            .step = step >= 0 ? step : r->step };
+    struct score_row *row = &to->rows[to->row_count++];
+    *row = (struct score_row){ .name = with_name(r->name, more),
+                               .model = model      ? xstrdup(model)
+                                        : r->model ? xstrdup(r->model)
+                                                   : NULL,
+                               .words = adapter ? xasprintf("adapter=\"%s\" %s", adapter, r->words)
+                                                : xstrdup(r->words),
+                               .step = step >= 0 ? step : r->step };
+    to->text += strlen(row->name) + (row->model ? strlen(row->model) : 0) + strlen(row->words);
+    return to->text <= text_max ? 0 : err_set(err, "the rows of a plan have at most 64 MB of text");
 }
 
 static void rows_release(struct score_row *rows, size_t count)
@@ -119,20 +122,23 @@ static void replace_rows(struct score_plan *p, struct score_plan *by)
     rows_release(p->rows, p->row_count);
     p->rows = by->rows;
     p->row_count = by->row_count;
+    p->text = by->text;
 }
 
 static int multiply_models(struct score_plan *p, const struct factors *f, struct err *err)
 {
     struct score_plan to = { 0 };
     bool used = false;
-    for (size_t i = 0; i < p->row_count; i++) {
+    int status = 0;
+    for (size_t i = 0; i < p->row_count && status == 0; i++) {
         const struct score_row *r = &p->rows[i];
         used |= !r->model;
-        if (r->model) row_copy(&to, r, "", NULL, NULL, -1);
-        for (size_t m = 0; m < f->model_count && !r->model; m++)
-            row_copy(&to, r, f->models[m].name, f->models[m].folder, NULL, -1);
+        if (r->model) status = row_copy(&to, r, "", NULL, NULL, -1, err);
+        for (size_t m = 0; m < f->model_count && !r->model && status == 0; m++)
+            status = row_copy(&to, r, f->models[m].name, f->models[m].folder, NULL, -1, err);
     }
     replace_rows(p, &to);
+    if (status < 0) return -1;
     return used ? 0
                 : err_set(err, "model %s is unused: every row names its own model",
                           f->models[0].name);
@@ -199,24 +205,27 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
         free(steps);
         return -1;
     }
-    for (size_t i = 0; i < p->row_count && count; i++) {
+    int status = 0;
+    for (size_t i = 0; i < p->row_count && count && status == 0; i++) {
         const struct score_row *r = &p->rows[i];
         if (*run->row && strcmp(run->row, r->name) != 0) {
-            row_copy(&to, r, "", NULL, NULL, -1);
+            status = row_copy(&to, r, "", NULL, NULL, -1, err);
             continue;
         }
-        row_copy(&to, r, "step 0", NULL, NULL, 0);
-        for (size_t k = 0; k < count; k++) {
+        status = row_copy(&to, r, "step 0", NULL, NULL, 0, err);
+        for (size_t k = 0; k < count && status == 0; k++) {
             char *folder = xasprintf("%s/checkpoint-%lld", run->folder, (long long)steps[k]);
             char *step = xasprintf("step %lld", (long long)steps[k]);
             char *config = xasprintf("%s/config.json", folder);
             // Full training with a method that learns saves both a model and an adapter.
             const bool model = access(config, F_OK) == 0, adapter = adapter_is(folder);
-            row_copy(&to, r, step, model ? folder : NULL, adapter ? folder : NULL, steps[k]);
+            status = row_copy(&to, r, step, model ? folder : NULL, adapter ? folder : NULL,
+                              steps[k], err);
             char **own = &to.rows[to.row_count - 1].words,
                  *both = xasprintf("%s %s", *own, run->words);
             free(*own);
             *own = both;
+            to.text += strlen(run->words);
             free(config);
             free(folder);
             free(step);
@@ -229,34 +238,50 @@ static int multiply_checkpoints(struct score_plan *p, const struct run *run, str
                        "keeps the weights of the last N checkpoints",
                        run->folder);
     replace_rows(p, &to);
-    return 0;
+    return status;
+}
+
+static const char seed_mark[] = "{seed}";
+
+// Puts the seed in place of each mark. Returns the number of bytes added.
+static size_t put_seed(char **text, const char *seed)
+{
+    struct buf b = { 0 };
+    const char *at = *text;
+    const size_t before = strlen(at);
+    for (const char *mark; (mark = strstr(at, seed_mark)); at = mark + sizeof seed_mark - 1) {
+        buf_add(&b, at, (size_t)(mark - at));
+        buf_puts(&b, seed);
+    }
+    buf_puts(&b, at);
+    const size_t after = b.length;
+    free(*text);
+    *text = buf_take(&b);
+    return after > before ? after - before : 0;
 }
 
 static int multiply_seeds(struct score_plan *p, const struct names *seeds, struct err *err)
 {
-    static const char mark[] = "{seed}";
     struct score_plan to = { 0 };
     bool used = false;
-    for (size_t i = 0; i < p->row_count; i++) {
+    int status = 0;
+    for (size_t k = 0; k < seeds->count && status == 0; k++)
+        if (strlen(seeds->list[k]) > SEED_MAX)
+            status = err_set(err, "seed '%.20s...' is longer than %d characters", seeds->list[k],
+                             SEED_MAX);
+    for (size_t i = 0; i < p->row_count && status == 0; i++) {
         const struct score_row *r = &p->rows[i];
-        const bool has = strstr(r->words, mark) || (r->model && strstr(r->model, mark));
+        const bool has = strstr(r->words, seed_mark) || (r->model && strstr(r->model, seed_mark));
         used |= has;
-        for (size_t k = 0; k < (has ? seeds->count : 1); k++) {
-            row_copy(&to, r, "", NULL, NULL, -1);
-            char **texts[] = { &to.rows[to.row_count - 1].words, &to.rows[to.row_count - 1].model };
-            for (int t = 0; t < 2 && has; t++) {
-                size_t from = 0; // searches after inserted seeds, which may contain the mark
-                for (char *at; *texts[t] && (at = strstr(*texts[t] + from, mark));) {
-                    char *with = xasprintf("%.*s%s%s", (int)(at - *texts[t]), *texts[t],
-                                           seeds->list[k], at + sizeof mark - 1);
-                    from = (size_t)(at - *texts[t]) + strlen(seeds->list[k]);
-                    free(*texts[t]);
-                    *texts[t] = with;
-                }
-            }
+        for (size_t k = 0; k < (has ? seeds->count : 1) && status == 0; k++) {
+            status = row_copy(&to, r, "", NULL, NULL, -1, err);
+            struct score_row *row = &to.rows[to.row_count - 1];
+            if (has) to.text += put_seed(&row->words, seeds->list[k]);
+            if (has && row->model) to.text += put_seed(&row->model, seeds->list[k]);
         }
     }
     replace_rows(p, &to);
+    if (status < 0) return -1;
     return used ? 0 : err_set(err, "seeds: no row contains {seed}");
 }
 

@@ -43,6 +43,7 @@ struct score_plan {
         char *from, *to; // names of rows
     } * compares;
     size_t row_count, compare_count;
+    size_t text; // bytes of the rows' texts, once multiplied
 };
 
 // Reads a plan from a file. limit: number of samples of each set without its own --limit; 0: all.
