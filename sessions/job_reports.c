@@ -66,19 +66,18 @@ void reports_release(struct report_list *l)
 static int write_metric(struct report_writer *w, const struct report *t, const char *name,
                         struct err *err)
 {
-    size_t i = 0;
-    while (i < w->series_count && strcmp(w->series[i].name, name) != 0) i++;
-    if (i == w->series_count) {
-        w->series = xreallocarray(w->series, i + 1, sizeof *w->series);
-        w->series[w->series_count++] = (struct report_series){ .name = xstrdup(name) };
+    bool known;
+    const size_t i = names_add(&w->series, name, &known);
+    if (!known) {
+        w->series_ids = xreallocarray(w->series_ids, w->series.capacity, sizeof *w->series_ids);
+        w->series_ids[i] = 0;
     }
-    struct report_series *series = &w->series[i];
-    if (!series->id &&
+    int64_t *id = &w->series_ids[i];
+    if (!*id &&
         (store_run(w->store, err, "INSERT OR IGNORE INTO job_series(job, name) VALUES(?, ?)", "it",
-                   w->job, series->name) < 0 ||
-         store_number(w->store, err, 0, &series->id,
-                      "SELECT id FROM job_series WHERE job = ? AND name = ?", "it", w->job,
-                      series->name) < 0))
+                   w->job, name) < 0 ||
+         store_number(w->store, err, 0, id, "SELECT id FROM job_series WHERE job = ? AND name = ?",
+                      "it", w->job, name) < 0))
         return -1;
     if (!w->insert)
         w->insert = store_query(w->store, err,
@@ -86,7 +85,7 @@ static int write_metric(struct report_writer *w, const struct report *t, const c
                                 "VALUES(?, ?, ?)",
                                 "");
     if (!w->insert) return -1;
-    sqlite3_bind_int64(w->insert, 1, series->id);
+    sqlite3_bind_int64(w->insert, 1, *id);
     sqlite3_bind_int64(w->insert, 2, t->number);
     sqlite3_bind_double(w->insert, 3, t->real[0]); // NaN becomes NULL
     const int status = store_step(w->store, w->insert, err);
@@ -272,14 +271,14 @@ int report_write(struct report_writer *w, const struct report_list *l, struct er
     int status = store_lock(w->store, err);
     if (status == 0) status = store_unlock(w->store, write_rows(w, l, err), err);
     // The rollback also removed the series that the transaction made.
-    for (size_t i = 0; i < w->series_count && status < 0; i++) w->series[i].id = 0;
+    for (size_t i = 0; i < w->series.count && status < 0; i++) w->series_ids[i] = 0;
     return status;
 }
 
 void report_writer_release(struct report_writer *w)
 {
-    for (size_t i = 0; i < w->series_count; i++) free(w->series[i].name);
-    free(w->series);
+    names_release(&w->series);
+    free(w->series_ids);
     free(w->path);
     sqlite3_finalize(w->insert);
     *w = (struct report_writer){ 0 };

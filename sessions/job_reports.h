@@ -56,11 +56,8 @@ struct report_writer {
     int64_t job;
     struct store *store; // NULL: writes to the file `path`
     char *path;
-    struct report_series {
-        char *name;
-        int64_t id; // 0: not in the database yet
-    } * series;
-    size_t series_count;
+    struct names series;
+    int64_t *series_ids;  // [series.count] 0: not in the database yet
     sqlite3_stmt *insert; // prepared once for metrics: a step reports hundreds
 };
 
