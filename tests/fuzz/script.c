@@ -27,6 +27,11 @@ static void read_line(const char *line)
     text_parse(&w, line, &shell, &err);
     for (int i = 0; i < w.count; i++)
         if (!w.list[i]) abort();
+    struct ids ids = { 0 };
+    token_ids_read(&ids, w.count, w.list, 1000, &err);
+    for (size_t i = 0; i < ids.count; i++)
+        if (ids.data[i] < 0 || ids.data[i] >= 1000) abort();
+    ids_release(&ids);
     words_release(&w);
 }
 

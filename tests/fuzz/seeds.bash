@@ -94,6 +94,13 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         python3 tests/fuzz/gguf_seeds.py "$2"
         ;;
     sessions | calibration | weight_cache) ;; # their corpora begin with files that vlmsh wrote
+    job_folder)
+        printf '{"id":7,"arguments":"[\\"a\\"]","settings":"{\\"sample.seed\\":\\"3\\"}","kind":"train","folder":"/tmp","model":"m","fingerprint":"f","device":"cpu","runs":1,"answering":"/dev/null"}' >"$2/order"
+        printf '{"is":"metric","n":12,"t":1790000000,"r":[0.25],"s":["loss"]}\n{"is":"score","n":4,"t":1,"r":[0.5],"s":["id",null,"yes"]}\n{"is":"state","n":0,"t":1,"r":[0],"s":["failed","why","12"]}\n' >"$2/reports"
+        printf '3 1.5 0.2 12 1 host   \n' >"$2/rank"
+        side='{"numbers":[0,1,1,1,1,0.25,0.5,2,1],"cost":[1,1,1,1,1,1,1,1,1,1,1,1,1],"distances":[0.25,0.5],"metric":"exact","id":"a","kind":"k","prompt":"p","reference":"r","answer":"yes","ids":[1,2]}'
+        printf '{"identity":{"data":"aa"}}\n{"done":1,"at":0,"pictures":"","sides":[[%s],[%s]]}\n{"done":2,"at":1,"sides":[[%s],[%s]]}\n' "$side" "$side" "$side" "$side" >"$2/compare"
+        ;;
     csv)
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
