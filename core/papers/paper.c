@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/names.h"
 #include "core/base/tally.h"
 #include "core/base/text.h"
 
@@ -181,6 +182,31 @@ static int read_if_there(struct csv *t, const char *folder, const char *name, co
     return status;
 }
 
+static double number_at(const struct csv *t, size_t row, const char *column)
+{
+    const int c = csv_column(t, column);
+    double x;
+    return c >= 0 && csv_number(csv_cell(t, row, c), &x) ? x : NAN;
+}
+
+static double *find_last_layers(const struct csv *t)
+{
+    const int model = csv_column(t, "model");
+    double *last = xcalloc(t->row_count + 1, sizeof *last);
+    double *of = xcalloc(t->row_count + 1, sizeof *of); // of a model, by its number
+    struct names models = { 0 };
+    for (size_t i = 0; i < t->row_count; i++) {
+        bool known;
+        const size_t k = names_add(&models, model < 0 ? "" : csv_cell(t, i, model), &known);
+        of[k] = fmax(known ? of[k] : -1, number_at(t, i, "layer"));
+    }
+    for (size_t i = 0; i < t->row_count; i++)
+        last[i] = of[names_add(&models, model < 0 ? "" : csv_cell(t, i, model), NULL)];
+    names_release(&models);
+    free(of);
+    return last;
+}
+
 int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,
                        bool demo, const char *folder, struct err *err)
 {
@@ -188,8 +214,10 @@ int paper_results_read(struct paper_results *r, const struct paper_table *t, con
     if (read_if_there(&r->scores, folder, "scores/scores.csv", "row", err) == 0 &&
         read_if_there(&r->compared, folder, "scores/compare.csv", "from", err) == 0 &&
         read_if_there(&r->measured, folder, "measured.csv", "row", err) == 0 &&
-        read_if_there(&r->curves, folder, "curves.csv", "job", err) == 0)
+        read_if_there(&r->curves, folder, "curves.csv", "job", err) == 0) {
+        r->last_layers = find_last_layers(&r->measured);
         return 0;
+    }
     paper_results_release(r);
     return -1;
 }
@@ -197,17 +225,11 @@ int paper_results_read(struct paper_results *r, const struct paper_table *t, con
 void paper_results_release(struct paper_results *r)
 {
     free(r->variant);
+    free(r->last_layers);
     csv_release(&r->scores);
     csv_release(&r->compared);
     csv_release(&r->measured);
     csv_release(&r->curves);
-}
-
-static double number_at(const struct csv *t, size_t row, const char *column)
-{
-    const int c = csv_column(t, column);
-    double x;
-    return c >= 0 && csv_number(csv_cell(t, row, c), &x) ? x : NAN;
 }
 
 static bool is_at(const struct csv *t, size_t row, const char *column, const char *text)
@@ -259,14 +281,9 @@ static size_t read_third(const char *row, int *third)
 
 // Returns the third (0, 1 or 2) of the model's layers to which a row's layer belongs; NaN: the row
 // has no layer.
-static double third_of(const struct csv *t, size_t row)
+static double third_of(const struct paper_results *r, size_t row)
 {
-    const int model = csv_column(t, "model");
-    double last = -1;
-    for (size_t i = 0; i < t->row_count; i++)
-        if (model < 0 || !strcmp(csv_cell(t, i, model), csv_cell(t, row, model)))
-            last = fmax(last, number_at(t, i, "layer"));
-    return floor(3 * number_at(t, row, "layer") / (last + 1));
+    return floor(3 * number_at(&r->measured, row, "layer") / (r->last_layers[row] + 1));
 }
 
 // Returns the mean of a run's series over its steps.
@@ -299,7 +316,7 @@ static struct number find(const struct paper_results *r, const char *row, const 
     char *name = xstrndup(row, length);
     for (size_t i = 0; i < r->measured.row_count; i++) {
         if (!is_at(&r->measured, i, "row", name)) continue;
-        if (third >= 0 && !(third_of(&r->measured, i) == third)) continue;
+        if (third >= 0 && !(third_of(r, i) == third)) continue;
         const struct number one = measured(r, i, column, scale);
         if (!isnan(one.value)) n = one, sum += one.value, rows++;
     }

@@ -170,6 +170,7 @@ struct paper_results {
     char *variant; // key
     bool demo;
     struct csv scores, compared, measured, curves; // empty: the file does not exist
+    double *last_layers; // [measured.row_count] the last layer of the row's model; -1: none
 };
 
 int paper_results_read(struct paper_results *r, const struct paper_table *t, const char *variant,

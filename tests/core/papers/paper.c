@@ -9,6 +9,7 @@
 // needs the headers above
 #include <cmocka.h>
 
+#include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/papers/paper.h"
 #include "tests/core/scratch.h"
@@ -246,6 +247,34 @@ static void tables_without_rows_are_refused(void **state)
     scratch_remove(folder);
 }
 
+// Rows of layers take no quadratic time.
+static void long_tables_are_read(void **state)
+{
+    const struct paper_claim claims[] = {
+        { .text = "deep", .to = "deep, last third", .column = "e" }, { 0 }
+    };
+    const struct paper_table t = {
+        .name = "t", .columns = columns, .published = "", .claims = claims
+    };
+    enum { ROWS = 30000 };
+    struct paper_results r;
+    struct err err;
+    struct buf b = { 0 };
+    struct csv told = { 0 };
+    char *folder = scratch_new();
+    buf_puts(&b, "row,e,layer,model\n");
+    for (int i = 0; i < ROWS; i++) buf_printf(&b, "deep,1,%d,x\n", i);
+    scratch_text(folder, "measured.csv", b.data);
+    const double began = clock_seconds();
+    if (paper_results_read(&r, &t, "", false, folder, &err) < 0) fail_msg("%s", err.text);
+    (void)paper_judge(&r, &told);
+    assert_true(clock_seconds() - began < 5);
+    csv_release(&told);
+    paper_results_release(&r);
+    buf_release(&b);
+    scratch_remove(folder);
+}
+
 static void variants_are_found(void **state)
 {
     const struct paper_table t = { .name = "t", .variants = "L LLaVA 7B|Q Qwen" };
@@ -326,6 +355,7 @@ int main(void)
         cmocka_unit_test(the_layout_has_both_numbers),
         cmocka_unit_test(plans_are_repeated_for_each_model),
         cmocka_unit_test(tables_without_rows_are_refused),
+        cmocka_unit_test(long_tables_are_read),
         cmocka_unit_test(variants_are_found),
         cmocka_unit_test(readings_have_tables),
         cmocka_unit_test(readings_are_compared),
