@@ -11,7 +11,9 @@
 #include "tui/text.h"
 #include "tui/wrap.h"
 
-enum { GAP = 2, LEAST = 20 }; // spaces between columns; minimum width of a text column
+// Spaces between columns; minimum width of a text column; width from which longer cells are not
+// padded, so that one long cell does not widen all rows.
+enum { GAP = 2, LEAST = 20, WIDEST = 1000 };
 
 struct table_copy {
     size_t columns, rows; // the first row has the headings
@@ -46,6 +48,12 @@ void table_copy_free(void *table)
     free(t);
 }
 
+static int column_width(const char *cell)
+{
+    const int width = text_width(cell);
+    return width < WIDEST ? width : WIDEST;
+}
+
 // Returns the width of the longest word, because words, names and paths are not broken.
 static int longest_word(const char *cell)
 {
@@ -53,7 +61,7 @@ static int longest_word(const char *cell)
     while (*cell) {
         const size_t n = strcspn(cell, " ");
         char *word = xstrndup(cell, n);
-        const int width = text_width(word);
+        const int width = column_width(word);
         free(word);
         if (width > longest) longest = width;
         cell += n + strspn(cell + n, " ");
@@ -75,7 +83,7 @@ struct table_copy *table_copy_new(const struct event_table *from)
         t->cells[i] = i < t->columns
                           ? table_cell(NULL, from->columns[i])
                           : table_cell(from->columns[column], from->cells[i - t->columns]);
-        const int own = i < t->columns ? text_width(t->cells[i]) : longest_word(t->cells[i]);
+        const int own = i < t->columns ? column_width(t->cells[i]) : longest_word(t->cells[i]);
         if (own > t->least[column]) t->least[column] = own;
         if (LEAST > t->least[column]) t->least[column] = LEAST;
     }
@@ -105,7 +113,7 @@ static int *own_widths(const struct table_copy *t)
 {
     int *widths = xcalloc(t->columns + 1, sizeof *widths);
     for (size_t i = 0; i < t->rows * t->columns; i++) {
-        const int cell = text_width(t->cells[i]);
+        const int cell = column_width(t->cells[i]);
         if (cell > widths[i % t->columns]) widths[i % t->columns] = cell;
     }
     return widths;
@@ -180,7 +188,8 @@ static void add_row(const struct table_copy *t, struct buf *b, char *const *cell
 {
     bool more = true;
     for (size_t c = 0; c < t->columns; c++) {
-        const bool whole = t->numeric[c] || text_width(cells[c]) <= widths[c];
+        const bool whole =
+            t->numeric[c] || widths[c] == WIDEST || text_width(cells[c]) <= widths[c];
         wraps[c] = wrap_begin(cells[c], whole ? 1 << 20 : widths[c]);
     }
     while (more) {
