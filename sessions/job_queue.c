@@ -213,7 +213,8 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err)
     char *folder =
         job_folder_real(s, id, NULL); // NULL if it was removed: scancel alone ends the job
     int status = folder ? job_request_write(folder, JOB_CANCEL, err) : 0;
-    if (status == 0 && !queue_ended(row.queued)) status = run_well(argv, &out, err);
+    if (status == 0 && !queue_ended(row.queued) && queue_is_number(row.queue))
+        status = run_well(argv, &out, err);
     if (status == 0 && row.state != STATE_DONE)
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
     free(folder);
@@ -223,6 +224,11 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err)
 }
 
 // --- state in the queue --------------------------------------------------------------------------
+
+bool queue_is_number(const char *queue)
+{
+    return *queue && queue[strspn(queue, "0123456789")] == 0;
+}
 
 bool queue_ended(const char *queued)
 {
@@ -298,12 +304,13 @@ void queue_poll(struct store *s)
     sqlite3_stmt *q =
         store_query(s, NULL, "SELECT id, queue, queued FROM jobs WHERE queue <> ''", "");
     while (q && store_step(s, q, NULL) > 0) {
-        char *queued = column_text(q, 2);
-        if (!queue_ended(queued)) {
+        char *queue = column_text(q, 1), *queued = column_text(q, 2);
+        if (!queue_ended(queued) && queue_is_number(queue)) {
             list = xreallocarray(list, count + 1, sizeof *list);
-            list[count++] =
-                (struct queued){ .id = sqlite3_column_int64(q, 0), .queue = column_text(q, 1) };
+            list[count++] = (struct queued){ .id = sqlite3_column_int64(q, 0), .queue = queue };
+            queue = NULL;
         }
+        free(queue);
         free(queued);
     }
     sqlite3_finalize(q);

@@ -24,6 +24,9 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 // Asks Slurm for the state of this database's jobs, at most every two seconds, and stores it with
 // the reason for waiting ("PENDING: Resources").
 void queue_poll(struct store *s);
+// Returns true for a job number of Slurm. Other texts come from a damaged database or file, and
+// could be options of Slurm's commands.
+bool queue_is_number(const char *queue);
 // Returns true for a final state, and for "" (not submitted).
 bool queue_ended(const char *queued);
 bool queue_waits(const char *queued);

@@ -12,10 +12,13 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "core/base/clock.h"
+#include "core/base/file_in.h"
 #include "core/base/names.h"
 #include "core/base/pace.h"
 #include "kernels/backend.h"
 #include "sessions/job_internal.h"
+#include "sessions/job_queue.h"
 #include "sessions/job_run.h"
 #include "tests/sessions/fixture.h"
 
@@ -743,6 +746,43 @@ static void a_former_schema_is_migrated(void **state)
     store_close(s);
 }
 
+// A damaged database must not give Slurm's commands options: scancel --user=NAME.
+static void numbers_of_the_queue_are_numbers(void **state)
+{
+    static const char *const queues[] = { "--user=root", "12" };
+    struct store *s = open_store();
+    struct err err = { 0 };
+    const struct job_spec spec = { .kind = "count" };
+    int64_t id;
+    char *script = xasprintf("%s/scancel", folder), *log = xasprintf("%s/log", folder);
+    char *before = xstrdup(getenv("PATH")), *path = xasprintf("%s:%s", folder, before);
+    FILE *f = fopen(script, "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\necho \"$@\" >>'%s'\n", log);
+    fclose(f);
+    assert_int_equal(chmod(script, 0700), 0);
+    setenv("PATH", path, 1);
+    assert_int_equal(store_job_add(s, &spec, &id, &err), 0);
+    for (size_t i = 0; i < 2; i++) {
+        s->queue_polled = clock_seconds() + 1000; // asks no Slurm
+        assert_int_equal(store_run(s, &err,
+                                   "UPDATE jobs SET state = 'running', queue = ?, queued = "
+                                   "'RUNNING', script = 'x' WHERE id = ?",
+                                   "ti", queues[i], id),
+                         0);
+        assert_int_equal(store_job_withdraw(s, id, &err), 0);
+    }
+    char *ran = file_read(log, 1000, NULL, &err);
+    assert_string_equal(ran, "12\n");
+    setenv("PATH", before, 1);
+    free(ran);
+    free(script);
+    free(log);
+    free(before);
+    free(path);
+    store_close(s);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 6 && !strcmp(argv[1], "job")) return be_a_job(argv);
@@ -766,6 +806,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_lost_database_does_not_hide_the_reason, setup, teardown),
         cmocka_unit_test_setup_teardown(jobs_pause_while_a_shell_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(a_former_schema_is_migrated, setup, teardown),
+        cmocka_unit_test_setup_teardown(numbers_of_the_queue_are_numbers, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
