@@ -5,6 +5,7 @@
 // sample of the file again and replaces its lines, because some may be missing.
 #include "core/eval/evaluate_job.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,7 +260,8 @@ static bool take_line(void *self, const cJSON *line)
     if (w->take) w->take(w, &outcome);
     const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
     if (cut > CUT_NONE && cut < CUTS) e->cut[cut]++;
-    e->lost += json_whole(json_get(line, "lost"), 0);
+    const int64_t lost = json_whole(json_get(line, "lost"), 0);
+    if (lost > 0 && lost <= INT_MAX) e->lost += lost;
     const int64_t thought = json_whole(json_get(line, "thought"), THOUGHT_NONE);
     if (thought > THOUGHT_NONE && thought < THOUGHTS) e->thoughts[thought]++;
     const cJSON *batch = json_get(line, "batch");
