@@ -382,21 +382,33 @@ static int add_table(struct buf *b, const char *line, size_t length, const struc
     return status;
 }
 
+// True if the figure's path leaves the folder, also by way of a symbolic link.
+static bool leaves_folder(const char *figure, const char *folder)
+{
+    char *path = xasprintf("%s%s", folder, figure), *in = text_folder(path);
+    char *real = realpath(in, NULL), *root = realpath(*folder ? folder : ".", NULL);
+    const size_t n = root && root[1] ? strlen(root) : 0;
+    const bool inside = !real || !root || (!strncmp(real, root, n) && (!real[n] || real[n] == '/'));
+    free(path);
+    free(in);
+    free(real);
+    free(root);
+    return *figure == '/' || *figure == '~' || !inside;
+}
+
 // Refuses a figure outside the output's folder, and options that write other files: the document
 // may come from someone else.
-static int check_plot(const struct words *w, struct err *err)
+static int check_plot(const struct words *w, const char *folder, struct err *err)
 {
     static const char *const writing[] = { "--figure", "--png", "--csv", "--force" };
-    const char *figure = w->list[0];
-    bool outside = *figure == '/' || *figure == '~';
-    for (const char *p = figure; *p; p += strcspn(p, "/"), p += *p == '/')
-        outside |= !strncmp(p, "..", 2) && (!p[2] || p[2] == '/');
-    if (outside)
-        return err_set(err, "the figure '%s' is not in the folder of the document", figure);
-    for (int i = 2; i < w->count; i++)
+    if (leaves_folder(w->list[0], folder))
+        return err_set(err, "the figure '%s' must lie in the folder of the document", w->list[0]);
+    for (int i = 1; i < w->count; i++)
         for (size_t k = 0; k < sizeof writing / sizeof *writing; k++)
             if (!strncmp(w->list[i], writing[k], strlen(writing[k])))
-                return err_set(err, "'%s': a plot of a document writes only its figure",
+                return err_set(err,
+                               "'%s' cannot be used in a document, whose plots write only their "
+                               "figures: use /plot",
                                w->list[i]);
     return 0;
 }
@@ -414,7 +426,7 @@ static int add_plot(struct buf *b, const char *line, size_t length, const struct
     const bool whole = w.list && w.count >= 2;
     if (status == 0 && !whole)
         status = err_set(err, "write <!-- plot FIGURE ARGUMENTS -->, as for /plot");
-    if (status == 0 && whole) status = check_plot(&w, err);
+    if (status == 0 && whole) status = check_plot(&w, folders->to, err);
     if (status == 0 && whole) {
         char **argv = xcalloc((size_t)w.count + 2, sizeof *argv);
         char *file = find_file(w.list[1], folders);
@@ -581,7 +593,7 @@ const struct command command_report = {
         "rows (default: all). A column X before X low and X high becomes one with them: x (low "
         "to high). So does the column whose values lie between those of low and high after it; of "
         "several, such as a score and a count, the only one with fractions.\n"
-        "`across C V` turns each value of C into a column that shows V:\n"
+        "`across C V` turns each value of C (at most 256) into a column that shows V:\n"
         "    <!-- table keep.csv keep across score hellinger -->\n"
         "`mean V` shows the mean of V over the rows that agree in the other named columns,\n"
         "such as runs with different seeds, with its 95% interval (Student's t); `across C mean\n"
@@ -591,6 +603,7 @@ const struct command command_report = {
         "    <!-- plot FIGURE.svg ARGUMENTS -->\n"
         "and a line <!-- end --> after it show what /plot ARGUMENTS draws:\n"
         "    <!-- plot loss.svg runs/seeds loss@* --mean -->\n"
+        "FIGURE.svg must lie in the document's folder; the plot writes no other file (--csv).\n"
         "Other text is unchanged. With OUT.md, FILE.md is unchanged. Looks for FILE.csv "
         "beside the output, then beside FILE.md; copies PNG pictures that exist only beside "
         "FILE.md to the output's folder. Put names with spaces in quotes.",

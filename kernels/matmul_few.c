@@ -29,7 +29,8 @@ enum {
 
 // Prefetch target: L2, or L1 where it has 48 KB, as on Intel's processors with AMX (1 to 7% faster
 // there). Weights in blocks need more arithmetic, so a shorter distance covers the same time: on
-// Zen 4 it is 8 to 16% faster for them, and 5 to 10% slower for other weights.
+// Zen 4, the only CPU where it was measured, it is 8 to 16% faster for them, and 3 to 11% slower
+// for other weights.
 #if defined(__AMX_TILE__)
 enum { NEAR = 3, BLOCKS_AHEAD = AHEAD };
 #else

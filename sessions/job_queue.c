@@ -212,11 +212,16 @@ int store_job_withdraw(struct store *s, int64_t id, struct err *err)
     char *const argv[] = { scancel, row.queue, NULL };
     char *folder =
         job_folder_real(s, id, NULL); // NULL if it was removed: scancel alone ends the job
+    const bool queued = !queue_ended(row.queued), known = queue_is_number(row.queue);
     int status = folder ? job_request_write(folder, JOB_CANCEL, err) : 0;
-    if (status == 0 && !queue_ended(row.queued) && queue_is_number(row.queue))
-        status = run_well(argv, &out, err);
+    if (status == 0 && queued && known) status = run_well(argv, &out, err);
     if (status == 0 && row.state != STATE_DONE)
         status = job_mark_ended(s, id, STATE_CANCELLED, "", err);
+    if (status == 0 && queued && !known)
+        status = err_set(err,
+                         "job %lld is cancelled, but its number in the queue is damaged "
+                         "('%.40s'): if Slurm still runs it, end it with scancel",
+                         (long long)id, row.queue);
     free(folder);
     buf_release(&out);
     job_row_release(&row);

@@ -39,7 +39,7 @@ int store_list(struct store *s, struct session_row **rows, size_t *count, struct
     *count = 0;
     sqlite3_stmt *q = store_query(
         s, err,
-        "SELECT name,"
+        "SELECT name," // a damaged database may have a long folder
         " (SELECT substr(folder, 1, 4096) FROM model_changes c JOIN models m ON m.id = c.model"
         "  WHERE c.session = s.id ORDER BY c.place DESC LIMIT 1),"
         " began, touched,"

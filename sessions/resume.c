@@ -29,8 +29,8 @@ static int attach_picture(struct store *s, const struct saved_picture *p, struct
     const struct image *image = &picture.image;
     if (known) *again += (size_t)(image->width * image->height * image->channels);
     if (*again > again_most)
-        status = err_set(err, "the session shows the same pictures too often: they need more than "
-                              "4 GB of memory");
+        status = err_set(err, "the session shows the same pictures again and again, which would "
+                              "need more than 4 GB of memory: its database is damaged");
     else
         status = conversation_attach_decoded(pictures, &picture, err);
     picture_release(&picture);

@@ -184,7 +184,7 @@ enum { TEXTS_MOST = 256 << 20 }; // bytes of all entries but messages
 static int read_entries(struct store *s, struct saved *saved, struct err *err)
 {
     // Column 0 is enum saved_kind. Includes replaced system messages, because a replay needs them,
-    // and undone messages, whose column 9 is the count at the undoing: see `undone` below.
+    // and undone messages, whose column 9 is the place at which they were undone.
     // A setting that changed in the middle of an undone answer changes at the start of the next
     // answer.
     sqlite3_stmt *q = store_query(

@@ -116,7 +116,7 @@ static void write_message(struct session_export *x, const struct saved_entry *e,
         } else if (m->role == ROLE_ASSISTANT) {
             const size_t n = strnlen(text, m->answer_at - skipped);
             skipped += n;
-            buf_printf(&x->text, "%s\n\n", text_trimmed(text + n));
+            if (*text_trimmed(text + n)) buf_printf(&x->text, "%s\n\n", text_trimmed(text + n));
         } else {
             buf_printf(&x->text, "%s\n\n", text);
         }

@@ -11,9 +11,11 @@
 #include "tui/text.h"
 #include "tui/wrap.h"
 
-// Spaces between columns; minimum width of a text column; width from which longer cells are not
-// padded, so that one long cell does not widen all rows.
-enum { GAP = 2, LEAST = 20, WIDEST = 1000 };
+enum {
+    GAP = 2,      // spaces between columns
+    LEAST = 20,   // minimum width of a text column
+    WIDEST = 1000 // longer cells do not widen the other rows
+};
 
 struct table_copy {
     size_t columns, rows; // the first row has the headings

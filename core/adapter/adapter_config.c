@@ -327,12 +327,11 @@ int adapter_config_targets(const struct adapter_config *c, const char *module, s
 {
     // Each of these two is a regular expression or a list of names.
     const cJSON *target = json_get(c->json, "target_modules");
-    const cJSON *exclude = json_get(c->json, "exclude_modules");
     if (c->exclude) {
         const int found = pattern_matches(c->exclude, module, err);
         if (found < 0) return err_in(err, "adapter_config.json: \"exclude_modules\"");
         if (found) return 0;
-    } else if (list_names(exclude, module)) {
+    } else if (list_names(json_get(c->json, "exclude_modules"), module)) {
         return 0;
     }
     if (c->target) return pattern_matches(c->target, module, err);

@@ -75,7 +75,7 @@ static int open_files(const char *folder, cJSON **config, struct safetensors **f
     if (*file && !described) return err_set(err, "'%s' has no adapter_config.json", folder);
     if (described) {
         char *path = xasprintf("%s/adapter_config.json", folder);
-        *config = json_read_data(path, CONFIG_LIMIT, err);
+        *config = json_read_config(path, CONFIG_LIMIT, err);
         free(path);
         if (!*config) return -1;
     }

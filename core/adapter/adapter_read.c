@@ -36,7 +36,7 @@ struct reading {
     const struct model *model;
     struct adapter_config *config;
     const struct safetensors *file;
-    size_t *numbers;     // of each weight its entries' numbers + 1, 0 = none: a weight, a LoRA
+    size_t *numbers;     // [2 * weights] index + 1 of a weight's entry, and of its LoRA's; 0: none
     struct names unused; // tensors of the model's file that it does not compute with; plain names
     struct err *err;
 };

@@ -263,33 +263,49 @@ static size_t count_values(const char *text, size_t size)
     return count;
 }
 
-cJSON *json_parse_file(const char *text, size_t size, const char *path, struct err *err)
+static int check_values(const char *text, size_t size, const char *path, struct err *err)
 {
-    if (text_check(text, size, path, err) < 0) return NULL;
-    if (size <= VALUES_MOST || count_values(text, size) <= VALUES_MOST)
-        return json_parse(text, size, path, err);
-    err_set(err, "'%s' has more than %d values", path, VALUES_MOST);
-    return NULL;
+    if (size <= VALUES_MOST || count_values(text, size) <= VALUES_MOST) return 0;
+    return err_set(err, "'%s' has more than the supported %d values: is it the right file?", path,
+                   VALUES_MOST);
 }
 
-static cJSON *read_file(const char *path, size_t limit, bool data, struct err *err)
+cJSON *json_parse_file(const char *text, size_t size, const char *path, struct err *err)
+{
+    if (text_check(text, size, path, err) < 0 || check_values(text, size, path, err) < 0)
+        return NULL;
+    return json_parse(text, size, path, err);
+}
+
+static cJSON *parse_config(const char *text, size_t size, const char *path, struct err *err)
+{
+    return check_values(text, size, path, err) < 0 ? NULL : json_parse_data(text, size, path, err);
+}
+
+static cJSON *read_file(const char *path, size_t limit,
+                        cJSON *(*parsed)(const char *, size_t, const char *, struct err *),
+                        struct err *err)
 {
     size_t size;
     char *text = file_read(path, limit, &size, err);
-    if (!text) return NULL;
-    cJSON *json = (data ? json_parse_data : json_parse_file)(text, size, path, err);
+    cJSON *json = text ? parsed(text, size, path, err) : NULL;
     free(text);
     return json;
 }
 
 cJSON *json_read(const char *path, size_t limit, struct err *err)
 {
-    return read_file(path, limit, false, err);
+    return read_file(path, limit, json_parse_file, err);
+}
+
+cJSON *json_read_config(const char *path, size_t limit, struct err *err)
+{
+    return read_file(path, limit, parse_config, err);
 }
 
 cJSON *json_read_data(const char *path, size_t limit, struct err *err)
 {
-    return read_file(path, limit, true, err);
+    return read_file(path, limit, json_parse_data, err);
 }
 
 const cJSON *json_get(const cJSON *object, const char *key)

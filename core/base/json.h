@@ -13,8 +13,8 @@
 #include "core/base/mem.h"
 
 // Parses a file, which must be UTF-8 and have at most 2^23 values, or a text; NULL on error
-// ("'config.json' is not valid JSON (near line 3)"). Of several members with the same key the last
-// one counts, as in Python. The caller frees the value with cJSON_Delete.
+// ("'tokenizer.json' is not valid JSON (near line 3)"). Of several members with the same key the
+// last one counts, as in Python. The caller frees the value with cJSON_Delete.
 cJSON *json_read(const char *path, size_t limit, struct err *err);
 cJSON *json_parse(const char *text, size_t size, const char *name, struct err *err);
 // Like json_read, for the text of a file.
@@ -24,6 +24,8 @@ cJSON *json_parse_file(const char *text, size_t size, const char *path, struct e
 // without four hexadecimal digits. (A tokenizer's files may contain \u0000 in a token.)
 cJSON *json_read_data(const char *path, size_t limit, struct err *err);
 cJSON *json_parse_data(const char *text, size_t size, const char *name, struct err *err);
+// Like json_read_data, for a file of at most 2^23 values.
+cJSON *json_read_config(const char *path, size_t limit, struct err *err);
 // Returns the end of the error message for a text that cannot be parsed: ": it has NaN, ..." if it
 // has a word that Python writes (NaN, Infinity, None, True, False), else "".
 const char *json_python(const char *text, size_t size);

@@ -85,6 +85,7 @@ static const char *next_mark(const struct dialogue *d, const char *text, size_t 
         *length = (size_t)(end - p) + 1;
         *picture = -1;
         if (*length == strlen(mark) && !memcmp(p, mark, *length)) return p;
+        if (!d->marks.count) continue;
         char *name = xstrndup(p, *length);
         const bool known = names_find(&d->marks, name, &number);
         free(name);

@@ -15,7 +15,7 @@ struct dialogue {
     size_t count;
     char **paths;
     size_t path_count;
-    struct names marks; // of the first pictures ("<image_00>"), in their order
+    struct names marks; // of the first pictures ("<image_00>", at most 64 bytes), in order
     char *reference;    // the data's answer to the last question, or NULL
     size_t placed;      // pictures of a sample's list that its texts or items show
     bool marks_differ;  // marks and pictures do not match: reading failed or had to guess

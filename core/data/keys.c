@@ -206,8 +206,10 @@ void keys_unread(const cJSON *sample, struct names *unread)
         return;
     }
     const cJSON *picture;
-    cJSON_ArrayForEach(picture, json_get(sample, "image")) if (picture->string)
-        names_add(&named, picture->string, NULL);
+    cJSON_ArrayForEach(picture, json_get(sample, "image"))
+    {
+        if (picture->string) names_add(&named, picture->string, NULL);
+    }
     size_t form = 0;
     while (forms[form] && !json_get(sample, forms[form])) form++;
     const cJSON *turns = form < 2 ? json_get(sample, forms[form]) : NULL;
@@ -221,7 +223,7 @@ void keys_unread(const cJSON *sample, struct names *unread)
         add(unread, "system", " beside a system message");
     if (cJSON_IsArray(turns)) add_turns(unread, turns, &named);
     names_release(&named);
-    add_marks(unread, cJSON_GetStringValue(json_get(sample, "question")), &named);
+    add_marks(unread, cJSON_GetStringValue(json_get(sample, "question")), &(struct names){ 0 });
 }
 
 // --- counts --------------------------------------------------------------------------------------

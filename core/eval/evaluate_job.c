@@ -261,7 +261,7 @@ static bool take_line(void *self, const cJSON *line)
     const int64_t cut = json_whole(json_get(line, "cut"), CUT_NONE);
     if (cut > CUT_NONE && cut < CUTS) e->cut[cut]++;
     const int64_t lost = json_whole(json_get(line, "lost"), 0);
-    if (lost > 0 && lost <= INT_MAX) e->lost += lost;
+    if (lost > 0 && lost <= INT_MAX) e->lost += lost; // other counts come from a damaged file
     const int64_t thought = json_whole(json_get(line, "thought"), THOUGHT_NONE);
     if (thought > THOUGHT_NONE && thought < THOUGHTS) e->thoughts[thought]++;
     const cJSON *batch = json_get(line, "batch");

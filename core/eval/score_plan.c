@@ -104,7 +104,9 @@ static int row_copy(struct score_plan *to, const struct score_row *r, const char
                                                 : xstrdup(r->words),
                                .step = step >= 0 ? step : r->step };
     to->text += strlen(row->name) + (row->model ? strlen(row->model) : 0) + strlen(row->words);
-    return to->text <= text_max ? 0 : err_set(err, "the rows of a plan have at most 64 MB of text");
+    return to->text <= text_max
+               ? 0
+               : err_set(err, "the rows have more than 64 MB of text: divide the plan");
 }
 
 static void rows_release(struct score_row *rows, size_t count)
@@ -267,8 +269,8 @@ static int multiply_seeds(struct score_plan *p, const struct names *seeds, struc
     int status = 0;
     for (size_t k = 0; k < seeds->count && status == 0; k++)
         if (strlen(seeds->list[k]) > SEED_MAX)
-            status = err_set(err, "seed '%.20s...' is longer than %d characters", seeds->list[k],
-                             SEED_MAX);
+            status =
+                err_set(err, "seed '%.20s...' has more than %d bytes", seeds->list[k], SEED_MAX);
     for (size_t i = 0; i < p->row_count && status == 0; i++) {
         const struct score_row *r = &p->rows[i];
         const bool has = strstr(r->words, seed_mark) || (r->model && strstr(r->model, seed_mark));

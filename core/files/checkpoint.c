@@ -53,7 +53,7 @@ int checkpoint_read_json(const struct checkpoint *c, const char *name, cJSON **j
     if (!file_exists(c, name)) return 0;
     char *path = path_in(c, name);
     const bool tokens = strstr(name, "token") != NULL;
-    *json = (tokens ? json_read : json_read_data)(path, CHECKPOINT_CONFIG_LIMIT, err);
+    *json = (tokens ? json_read : json_read_config)(path, CHECKPOINT_CONFIG_LIMIT, err);
     int status = *json ? 0 : -1;
     if (*json && !cJSON_IsObject(*json)) status = err_set(err, "'%s' is not a JSON object", path);
     free(path);

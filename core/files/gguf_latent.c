@@ -83,7 +83,7 @@ void gguf_experts_read(struct gguf_config *c)
 
 // --- tensors -------------------------------------------------------------------------------------
 
-enum { EXPERTS_MOST = 1 << 20 }; // matrices of experts in a file
+enum { TENSORS_MOST = 1 << 20 }; // of a file, with one for each expert
 
 int gguf_experts_put(const struct safetensor *t, const char *start, const char *name,
                      struct renamed *r, struct err *err)
@@ -94,9 +94,10 @@ int gguf_experts_put(const struct safetensor *t, const char *start, const char *
     if (t->rank != 3 || t->shape[0] < 1 || t->shape[1] % count)
         return err_set(err, "tensor '%s' must have three dimensions%s", t->name,
                        count == 2 ? " and an even number of rows" : "");
-    if (t->shape[0] * count > EXPERTS_MOST - (int64_t)r->count)
-        return err_set(err, "tensor '%s' has %lld experts; a file can have %d matrices", t->name,
-                       (long long)t->shape[0], EXPERTS_MOST);
+    if (t->shape[0] * count > TENSORS_MOST - (int64_t)r->count)
+        return err_set(err,
+                       "with the %lld experts of tensor '%s', the file has more than %d tensors",
+                       (long long)t->shape[0], t->name, TENSORS_MOST);
     const uint64_t bytes = t->bytes / (uint64_t)t->shape[0] / (uint64_t)count;
     for (int64_t i = 0; i < t->shape[0] * count; i++) {
         struct safetensor *one =

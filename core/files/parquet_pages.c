@@ -429,6 +429,11 @@ static uint64_t page_bytes(const struct parquet_page *g)
     return g->unpacked + (uint64_t)g->values * sizeof(union parquet_value);
 }
 
+static bool is_coded(const struct parquet_page *g)
+{
+    return g->encoding == PLAIN_DICTIONARY || g->encoding == RLE_DICTIONARY;
+}
+
 static int decode_pages(struct parquet *p, struct parquet_block *b,
                         const struct parquet_page *pages, size_t count, struct err *err)
 {
@@ -436,8 +441,7 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
     int status = 0;
     size_t at = 0;
     bool coded = false;
-    for (size_t i = 0; i < count; i++)
-        coded |= pages[i].encoding == PLAIN_DICTIONARY || pages[i].encoding == RLE_DICTIONARY;
+    for (size_t i = 0; i < count; i++) coded |= is_coded(&pages[i]);
     if (coded) status = read_dictionary(p, b, &d, err);
     for (size_t i = 0; i < count && status == 0; i++) {
         // Ctrl-C cancels only a row that takes long; other rows are read to their end.
@@ -453,8 +457,8 @@ static int decode_pages(struct parquet *p, struct parquet_block *b,
     return status;
 }
 
-// Counts the pages from `first` on that one block takes: several small ones after a dictionary,
-// because each block decodes the dictionary again. *rows: their rows.
+// Counts the pages from `first` on that one block takes: several small ones that refer to a
+// dictionary, because each block decodes the dictionary again. *rows: their rows.
 static size_t count_pages(const struct parquet_chunk *c, const struct parquet_page *first,
                           int64_t *rows)
 {
@@ -464,7 +468,8 @@ static size_t count_pages(const struct parquet_chunk *c, const struct parquet_pa
     do {
         bytes += page_bytes(g);
         *rows += g++->values;
-    } while (g < end && bytes < c->dictionary_bytes && bytes + page_bytes(g) < KEPT_BYTES / 2);
+    } while (g < end && is_coded(g - 1) && is_coded(g) && bytes < c->dictionary_bytes &&
+             bytes + page_bytes(g) < KEPT_BYTES / 2);
     return (size_t)(g - first);
 }
 

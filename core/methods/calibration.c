@@ -373,8 +373,15 @@ static struct calibration_sums *sums_for(const struct calibration *c, struct err
                                                .width = states ? 0 : t->shape[1] };
         if (sums_fit(kind, &size, c->file)) return sums_new(kind, size.layers, size.width);
     }
-    err_set(err, "'%s' has no tensor %s %s", c->file->path, first->name,
-            states ? "[layers + 1]" : "[layers, hidden size]");
+    if (t && t->dtype != DTYPE_F32)
+        err_set(err, "'%s': %s has the type %s; only F32 is supported: calibrate again",
+                c->file->path, first->name, t->type);
+    else if (t && t->rank > 0 && t->shape[0] > most)
+        err_set(err, "'%s': %s has %lld layers; a model has at most %d", c->file->path, first->name,
+                (long long)(t->shape[0] - states), DECODER_LAYERS);
+    else
+        err_set(err, "'%s' has no tensor %s %s", c->file->path, first->name,
+                states ? "[layers + 1]" : "[layers, hidden size]");
     return NULL;
 }
 

@@ -5,8 +5,9 @@
 // must follow a token (`after`) counts towards that length. Literals ignore case, character classes
 // do not. "(" becomes -LRB- and then -lrb-; pycocoevalcap drops only -LRB-, so -lrb- stays a word.
 //
-// A token and the text that must follow it have at most LONGEST bytes: some patterns would read the
-// rest of a long text at every position.
+// Unlike Stanford's, a token and the text that must follow it have at most LONGEST bytes, so a
+// longer run of letters is divided: some patterns would read the rest of a long text at every
+// position.
 //
 // pycocoevalcap tokenizes all captions as one text, with one caption per line. Here, a line break
 // follows each caption: a caption that ends in "plan B." keeps "b." even if the next one begins

@@ -32,7 +32,7 @@ static bool digit_before(const char *text, const char *p)
 static bool comma_in_number(const char *text, bool many)
 {
     for (const char *p = text; (p = strchr(p, ',')); p++) {
-        if (!digit_before(text, p)) continue; // also for all but the first of several commas
+        if (!digit_before(text, p)) continue; // skips commas after a comma: a run is read once
         if (digit_at(p + (many ? strspn(p, ",") : 1))) return true;
     }
     return false;

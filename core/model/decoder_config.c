@@ -62,13 +62,13 @@ int decoder_config_read(struct decoder_config *d, const struct decoder_kind *kin
     if (read_scales(d, json, err) < 0 || read_cap(d, json, err) < 0 ||
         layer_inputs_read(d, json, err) < 0)
         return -1;
-    // Bounds the memory of small files: whatever an expert's size, binding it takes 1.5 KB. Kimi K2
-    // has 23 thousand.
+    // Bounds the memory of small files: whatever an expert's size, binding it takes 1.5 KB.
+    // Qwen3.5-397B has 31 thousand.
     enum { EXPERTS_MOST = 1 << 17 };
     if (kind->ffn->read(d, json, err) < 0) return -1;
     if (d->experts.count * layers <= EXPERTS_MOST) return 0;
-    return err_set(err, "%lld layers of %lld experts are more than %d experts", (long long)layers,
-                   (long long)d->experts.count, EXPERTS_MOST);
+    return err_set(err, "%lld layers of %lld experts have more than the supported %d experts",
+                   (long long)layers, (long long)d->experts.count, EXPERTS_MOST);
 }
 
 bool decoder_uses(const struct decoder_config *c, const struct attention_kind *kind)

@@ -200,8 +200,8 @@ static double *find_last_layers(const struct csv *t)
         const size_t k = names_add(&models, model < 0 ? "" : csv_cell(t, i, model), &known);
         of[k] = fmax(known ? of[k] : -1, number_at(t, i, "layer"));
     }
-    for (size_t i = 0; i < t->row_count; i++)
-        last[i] = of[names_add(&models, model < 0 ? "" : csv_cell(t, i, model), NULL)];
+    for (size_t i = 0, k; i < t->row_count; i++)
+        if (names_find(&models, model < 0 ? "" : csv_cell(t, i, model), &k)) last[i] = of[k];
     names_release(&models);
     free(of);
     return last;

@@ -183,10 +183,12 @@ static int open_captions(struct object *o, const char *path, struct err *err)
     int status = join_by(o, &o->parts, "annotations", "image_id", err);
     for (size_t i = 0; i < o->rows->count && status == 0; i++) {
         cJSON *row = json_parts_item(&o->parts, &o->rows->items[i], err);
-        char id[24];
+        const int64_t id = number_of(row, "id");
+        char text[24];
         bool known = false;
-        if (json_id_text(row, "id", id)) names_add(&ids, id, &known);
-        if (known) err_set(err, "'%s' has the picture %s twice", path, id);
+        snprintf(text, sizeof text, "%" PRId64, id);
+        if (id >= 0) names_add(&ids, text, &known);
+        if (known) err_set(err, "'%s' lists the picture %s twice: remove one entry", path, text);
         if (known || !row) status = -1;
         cJSON_Delete(row);
     }

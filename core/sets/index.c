@@ -138,7 +138,7 @@ static int pass_byte(struct pass *p, char c, char before, struct err *err)
     } else if (p->quoted && !p->quote_seen) {
         if (wanted(p)) buf_putc(&p->text, c);
     } else if (c == '\t') {
-        if (p->column == COLUMNS_MAX)
+        if (p->column + 1 == COLUMNS_MAX)
             return err_set(err, "a row of '%s' has more than %d columns", p->x->path, COLUMNS_MAX);
         end_field(p, p->at);
     } else if (c == '\n') {

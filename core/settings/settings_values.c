@@ -302,16 +302,21 @@ static char *factors_spell(const struct setting *row, const char *value, struct 
     struct buf b = { 0 };
     struct file_factor *list;
     size_t count;
-    bool good = factors_read(value, &list, &count) && count <= FILES_MOST, again = false;
+    bool good = factors_read(value, &list, &count), again = false;
+    if (count > FILES_MOST) {
+        err_set(err, "%s can have at most %d files, not %zu", row->key, FILES_MOST, count);
+        file_factors_free(list, count);
+        return NULL;
+    }
     for (size_t i = 0; good && i < count; i++) {
         good &= *list[i].path && list[i].factor >= row->min && list[i].factor <= row->max;
         for (size_t k = 0; good && k < i; k++) again |= file_same(list[k].path, list[i].path);
     }
     if (!good)
         refuse(row, value, err,
-               "write FILE=NUMBER, up to %d separated by commas, with numbers from "
+               "write FILE=NUMBER, several separated by commas, with numbers from "
                "%.16g to %.16g",
-               FILES_MOST, row->min, row->max);
+               row->min, row->max);
     else if (again)
         err_set(err, "%s cannot be '%s': name each file once", row->key, value);
     for (size_t i = 0; good && !again && i < count; i++)

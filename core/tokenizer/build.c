@@ -189,7 +189,8 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
     const char *normal;
     size_t normal_length;
     search_start(&e.search, length);
-    e.search.most = (size_t)2 * STAGE_TEXT_MAX * (length + 1); // of each of many tokens
+    e.search.most =
+        (size_t)2 * STAGE_TEXT_MAX * (length + 1); // 64 KB for each token would be too much
     if (t->normalising == 0) t->normalising = search_clock();
     e.search.began = t->normalising;
     int status = normal_run(&e, text, length, &normal, &normal_length);
@@ -201,7 +202,7 @@ int added_put(struct tokenizer *t, struct added a, struct err *err)
         t->tokens[a.id].flags |= TOKEN_NORMAL;
     }
     encoder_release(&e);
-    return status;
+    return status < 0 ? err_in(err, "added token \"%.40s\"", text) : 0;
 }
 
 // --- stages ------------------------------------------------------------------------------------

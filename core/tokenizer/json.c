@@ -221,7 +221,7 @@ static int template_token(struct tokenizer *t, const cJSON *object, const cJSON 
         if (!(x >= 0 && x < t->size) || !tokenizer_token(t, (int32_t)x))
             return err_set(err, "the special token \"%s\" has an id without a token", name);
         if (out->count == AROUND_MAX)
-            return err_set(err, "more than %d special tokens beside the text", AROUND_MAX);
+            return err_set(err, "more than %d special tokens before or after the text", AROUND_MAX);
         ids_add(out, (int32_t)x);
     }
     return 0;
@@ -252,7 +252,7 @@ static int read_post(struct tokenizer *t, const cJSON *object, struct err *err)
         goto out;
     }
     if (before.count + t->before.count > AROUND_MAX || after.count + t->after.count > AROUND_MAX) {
-        err_set(err, "more than %d special tokens beside the text", AROUND_MAX);
+        err_set(err, "more than %d special tokens before or after the text", AROUND_MAX);
         goto out;
     }
     // A later processor of a Sequence adds its tokens outside those of the earlier ones.

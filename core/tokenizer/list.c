@@ -183,7 +183,7 @@ cJSON *tokenizer_added_token(int32_t id, const char *text, bool special)
     return token;
 }
 
-enum { ADDED_MOST = 1 << 18 }; // added tokens, each of which takes a kilobyte in a tokenizer.json
+enum { ADDED_MOST = 1 << 18 }; // added tokens, each of which takes a kilobyte of memory
 
 static bool is_special(int type)
 {

@@ -550,9 +550,9 @@ int normal_limit(const struct search *s, const struct buf *out, struct err *err)
 {
     if (out->length <= s->most) return 0;
     return err_set(err,
-                   "the tokenizer's replacements make this text longer than %zu KB: its file must "
-                   "be wrong",
-                   (s->most + 1023) >> 10);
+                   "the tokenizer's replacements make this text longer than %zu bytes: its file "
+                   "must be wrong",
+                   s->most);
 }
 
 int replace_all(struct search *s, const struct pattern *p, const char *content, const char *text,

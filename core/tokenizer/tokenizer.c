@@ -119,7 +119,7 @@ static bool added_next(const struct added_list *list, const struct typed *typed,
             n = utf8_before(text, f->start, &c);
             if (!is_white(c) || n > f->start - from) break;
         }
-        // A token in the white space that an earlier token stripped: that ends at `from`.
+        // If an earlier token stripped the white space around this one, continues where that ended.
         if (a->rstrip && f->end < from) f->end = from;
         for (size_t n; a->rstrip && f->end < length; f->end += n) {
             n = utf8_next(text + f->end, length - f->end, &c);

@@ -157,7 +157,7 @@ struct decode {
 
 enum {
     STAGES_MAX = 16,
-    STAGE_TEXT_MAX = 64, // bytes of a text that a stage adds to each stretch of a text
+    STAGE_TEXT_MAX = 64, // bytes that a stage may insert per stretch of a text
 };
 
 enum token_flags {

@@ -368,17 +368,21 @@ printf 'a,b\n1,2\n2,3\n' >"$work/given/d.csv"
 (echo k,v && seq 20000 | sed 's/$/,1/') >"$work/given/long.csv"
 (echo k,c,v && seq 2000 | sed 's/.*/&,&,1/') >"$work/given/wide.csv"
 number=0
-for words in "../a.svg d.csv a b" "/tmp/a.svg d.csv a b" "a.svg d.csv a b --csv ../b.csv"; do
+ln -s .. "$work/given/up"
+for words in "../a.svg d.csv a b" "/tmp/a.svg d.csv a b" "a.svg d.csv a b --csv ../b.csv" \
+    "a.svg --force d.csv a b" "up/a.svg d.csv a b"; do
     printf '<!-- plot %s -->\n<!-- end -->\n' "$words" >"$work/given/p$((++number)).md"
 done
 printf '<!-- table long.csv k mean v -->\n<!-- end -->\n' >"$work/given/long.md"
 printf '<!-- table wide.csv k across c v -->\n<!-- end -->\n' >"$work/given/wide.md"
 lines "/report $work/given/p1.md" "/report $work/given/p2.md" "/report $work/given/p3.md" \
-    "/report $work/given/wide.md"
+    "/report $work/given/p4.md" "/report $work/given/p5.md" "/report $work/given/wide.md"
 check "marks of foreign documents" 'select(.event == "error").message | sub(".*: line 1: "; "")' \
-    "the figure '../a.svg' is not in the folder of the document
-the figure '/tmp/a.svg' is not in the folder of the document
-'--csv': a plot of a document writes only its figure
+    "the figure '../a.svg' must lie in the folder of the document
+the figure '/tmp/a.svg' must lie in the folder of the document
+'--csv' cannot be used in a document, whose plots write only their figures: use /plot
+'--force' cannot be used in a document, whose plots write only their figures: use /plot
+the figure 'up/a.svg' must lie in the folder of the document
 'across c' would make 2000 columns; a table has at most 256"
 timeout 10 "$VLMSH" -c "/report $work/given/long.md" >"$work/out" 2>&1 || fail "a long table: $(cat "$work/out")"
 same "lines of a long table" "$(grep -c '^|' "$work/given/long.md")" 20002

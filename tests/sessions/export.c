@@ -400,7 +400,7 @@ static void test_divided(void **state)
                                ""),
                      0);
     char *text = export_text(s, "divided.md");
-    assert_contains(text, "</details>\n\n\n\ncat\n\n");
+    assert_contains(text, "</details>\n\ncat\n\n");
     free(text);
     store_close(s);
 }

@@ -459,7 +459,9 @@ static int describe_bnb4(struct quantised_reading *r)
 {
     const struct safetensor *text = need(r, r->q->format->sign);
     if (!text) return -1;
-    if (text->bytes > STATE_MOST) return misshapen(r, text);
+    if (text->bytes > STATE_MOST)
+        return err_set(r->err, "'%.200s' has %llu bytes; at most %d are supported", text->name,
+                       (unsigned long long)text->bytes, STATE_MOST);
     cJSON *state = json_parse(text->data, text->bytes, text->name, r->err);
     const int status = state ? read_state(r, state) : -1;
     cJSON_Delete(state);

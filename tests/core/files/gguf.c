@@ -6,12 +6,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
 #include "core/files/gguf_parts.h"
 #include "tests/core/files/gguf_out.h"
+#include "tests/core/quick.h"
 #include "tests/core/scratch.h"
 
 static const float numbers[64] = { 1, 2, 3, 4, 5, 6 };
@@ -295,8 +295,8 @@ static struct gguf *parse(struct gguf_out *o, struct buf *file)
 
 static void check_time(clock_t before, const char *what)
 {
-    const double seconds = (double)(clock() - before) / CLOCKS_PER_SEC;
-    if (seconds > 1) fail_msg("%s took %g s", what, seconds);
+    const double seconds = processor_seconds(before);
+    if (seconds > QUICK) fail_msg("%s took %g s", what, seconds);
 }
 
 // A file in which every token ends answers.

@@ -419,7 +419,8 @@ static void some_layers_have_no_experts(void **state)
     put(json, "num_experts", cJSON_CreateNumber(10000));
     put(json, "num_hidden_layers", cJSON_CreateNumber(14));
     assert_int_equal(decoder_config_read(&c, family_decoder(json, &err), json, &err), -1);
-    assert_string_equal(err.text, "14 layers of 10000 experts are more than 131072 experts");
+    assert_string_equal(err.text,
+                        "14 layers of 10000 experts have more than the supported 131072 experts");
     put(json, "num_hidden_layers", cJSON_CreateNumber(13));
     must(decoder_config_read(&c, family_decoder(json, &err), json, &err), &err);
     cJSON_Delete(json);
