@@ -640,7 +640,7 @@ static void test_refused(void **state)
     check_refused("coco", "twice.json",
                   "{\"images\": [{\"id\": 7, \"file_name\": \"a.jpg\"}, {\"id\": 7.0, "
                   "\"file_name\": \"b.jpg\"}], \"annotations\": []}",
-                  "has the picture 7 twice");
+                  "lists the picture 7 twice");
     check_refused("vqav2", "subtype.json",
                   "{\"questions\": [{\"question\": \"q\"}], \"data_subtype\": []}",
                   "neither \"data_id\" nor \"data_subtype\"");
