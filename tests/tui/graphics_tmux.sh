@@ -154,12 +154,13 @@ def stands(t):
     if map_shown: return True # a map changes the picture's pixels
     near = 0
     for line in range(0, high, 3):
-        for dot in range(0, 280, 3):
-            got, want = t.pictures[0][4][line][dot], source[line * height // 280][dot * width // 280]
+        for dot in range(0, side, 3):
+            got, want = t.pictures[0][4][line][dot], source[line * height // side][dot * width // side]
             near += all(abs(g - w) <= 6 for g, w in zip(got[:3], want[:3]))
-    return near > 0.95 * len(range(0, high, 3)) * len(range(0, 280, 3))
+    return near > 0.95 * len(range(0, high, 3)) * len(range(0, side, 3))
 
-place, map_shown = (96, 1, 28, 14), False
+# Fills the panel but for its caption; cells have 10 x 20 pixels.
+place, side, map_shown = (95, 1, 30, 15), 300, False
 t.type("/image %s\r" % scene)
 t.wait_for(lambda: stands(t), "the picture in sixels")
 save(t, "sixel")
@@ -167,7 +168,7 @@ for line in "/settings", "/settings prune": # output longer than the panel scrol
     t.type(line + "\r")
     t.settle(1)
     check(stands(t), "it stays beside the output of %s: %r" % (line, [p[:4] for p in t.pictures]))
-map_shown = True
+place, map_shown = (99, 1, 22, 11), True # above the strip of layers
 t.type("What is in the picture?\r")
 t.wait_text("12 tokens")
 t.settle(1)
