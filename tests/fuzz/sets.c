@@ -53,7 +53,7 @@ static void read_all(const struct eval_set *set, const char *path, const char *c
 static char *path_of(const char *name)
 {
     const char *base = getenv("TMPDIR");
-    return xasprintf("%s/fuzz-%d/%s", base ? base : "/tmp", (int)getpid(), name);
+    return xasprintf("%s/fuzz-sets-%d/%s", base ? base : "/tmp", (int)getpid(), name);
 }
 
 static void write_file(const char *name, const uint8_t *bytes, size_t size)
