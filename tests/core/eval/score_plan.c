@@ -44,16 +44,16 @@ static void test_size(void **state)
     for (int i = 0; i < 50000; i++) buf_puts(&b, "{seed}");
     buf_puts(&b, "\nseeds ");
     for (int i = 0; i < 300000; i++) buf_putc(&b, 's');
-    refused(&b, "seed 'ssssssssssssssssssss...' is longer");
+    refused(&b, "seed 'ssssssssssssssssssss...' has more than 100 bytes");
     buf_puts(&b, "set a: x\nrow r: {seed}");
     for (int i = 0; i < 300000; i++) buf_putc(&b, 'v');
     buf_puts(&b, "\nseeds");
     for (int i = 0; i < 9000; i++) buf_printf(&b, " %d", i);
-    refused(&b, "at most 64 MB");
+    refused(&b, "more than 64 MB");
     buf_puts(&b, "set a: x\nrow r: ");
     for (int i = 0; i < 300000; i++) buf_putc(&b, 'v');
     for (int i = 0; i < 9000; i++) buf_printf(&b, "\nmodel m%d: x", i);
-    refused(&b, "at most 64 MB");
+    refused(&b, "more than 64 MB");
 }
 
 int main(void)
