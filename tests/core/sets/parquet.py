@@ -202,6 +202,9 @@ def pages():
     # One page per row: more pages than the reader keeps decoded.
     save("pages", table([("q", S)], [{"q": str(i)} for i in range(300)]), compression="none", use_dictionary=False,
          data_page_size=1, write_batch_size=1, write_statistics=False, store_schema=False)
+    # Several pages that refer to a larger dictionary.
+    save("coded", table([("q", S)], [{"q": f"{i % 50} of a dictionary"} for i in range(300)]), compression="none",
+         data_page_size=1, write_batch_size=16, write_statistics=False, store_schema=False)
 
 
 def text(r):
