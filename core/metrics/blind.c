@@ -16,7 +16,7 @@
 static const char *find(struct scratch *s, const char *pattern, const char *text)
 {
     pcre2_code *re = regex_compile(pattern);
-    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    pcre2_match_data *match = regex_match_data(re);
     const int n = pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL);
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(match);
     const char *found = n > 1 ? scratch_dup(s, text + at[2], at[3] - at[2]) : NULL;

@@ -51,7 +51,7 @@ static bool find_texts(const char *pattern, const char *text, struct scratch *s,
                        int count)
 {
     pcre2_code *re = regex_compile(pattern);
-    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    pcre2_match_data *match = regex_match_data(re);
     const bool found =
         pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL) == count + 1;
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(match);

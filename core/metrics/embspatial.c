@@ -63,7 +63,7 @@ static struct found search(const char *pattern, const char *text, bool all)
     PCRE2_SIZE at = 0;
     const size_t size = strlen(text);
     pcre2_code *re = regex_compile(pattern);
-    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    pcre2_match_data *match = regex_match_data(re);
     int n = 0;
     while (at <= size && (!f.end || all) &&
            (n = pcre2_match(re, (PCRE2_SPTR)text, size, at, 0, match, NULL)) > 0) {

@@ -308,7 +308,7 @@ static int read_whole(const struct metric_case *c)
 static int match_letter(const char *pattern, const char *text)
 {
     pcre2_code *re = regex_compile(pattern);
-    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    pcre2_match_data *match = regex_match_data(re);
     const int n = pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, match, NULL);
     const PCRE2_SIZE at = n > 1 ? pcre2_get_ovector_pointer(match)[2] : 0;
     pcre2_match_data_free(match);

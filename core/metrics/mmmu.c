@@ -156,7 +156,7 @@ static void add_numbers(struct values *v, struct scratch *s, const char *text)
         PCRE2_SIZE at = 0;
         const size_t size = strlen(text);
         pcre2_code *re = regex_compile(patterns[i]);
-        pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+        pcre2_match_data *match = regex_match_data(re);
         while (at <= size && pcre2_match(re, (PCRE2_SPTR)text, size, at, 0, match, NULL) > 0) {
             const PCRE2_SIZE *found = pcre2_get_ovector_pointer(match);
             add_normal(v, s, scratch_dup(s, text + found[0], found[1] - found[0]));

@@ -17,12 +17,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "core/base/err.h"
 #include "core/base/scratch.h"
 #include "core/metrics/python.h"
+#include "core/metrics/regex.h"
 
 // --- the grammar ---------------------------------------------------------------------------------
 
@@ -211,12 +209,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static pcre2_code *compile(const char *pattern)
 {
-    int code;
-    PCRE2_SIZE offset;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                                   PCRE2_UTF | PCRE2_ANCHORED, &code, &offset, NULL);
-    if (!re) BUG("'%s' at %zu", pattern, offset);
-    return re;
+    return regex_compile_as(pattern, PCRE2_UTF | PCRE2_ANCHORED);
 }
 
 static void compile_all(void)
@@ -376,6 +369,7 @@ char *ptb_words(struct scratch *s, const char *text)
     text = clean_line(s, text);
     const size_t size = strlen(text);
     struct matcher m = { .data = pcre2_match_data_create(LENGTHS, NULL) };
+    if (!m.data) fatal("out of memory for a pattern");
     struct buf b = { 0 };
     for (size_t at = 0, length; at < size; at += length) {
         const struct rule *r = NULL;
