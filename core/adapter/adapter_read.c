@@ -36,7 +36,10 @@ struct reading {
     const struct model *model;
     struct adapter_config *config;
     const struct safetensors *file;
-    size_t *numbers;     // [2 * weights] index + 1 of a weight's entry, and of its LoRA's; 0: none
+    // [2 * (weights + 1)] index + 1 of a weight's entry, and of its LoRA's; 0: none. Last comes the
+    // head that a model with tied embeddings lacks.
+    size_t *numbers;
+    bool unused_known;
     struct names unused; // tensors of the model's file that it does not compute with; plain names
     struct err *err;
 };
@@ -179,26 +182,25 @@ static struct adapter_entry *add_entry(struct adapter *a, enum adapter_kind kind
     return e;
 }
 
+// w NULL: the head that the model lacks.
 static size_t *entry_number(const struct reading *r, enum adapter_kind kind, const struct weight *w)
 {
-    return &r->numbers[2 * (w - r->model->weights.list) + (kind == ADAPTER_LORA)];
+    const struct weights *all = &r->model->weights;
+    const size_t number = w ? (size_t)(w - all->list) : all->count;
+    return &r->numbers[2 * number + (kind == ADAPTER_LORA)];
 }
 
 static void set_weight(const struct reading *r, struct adapter_entry *e, const struct weight *w)
 {
     e->weight = w;
-    if (w) *entry_number(r, e->kind, w) = (size_t)(e - r->adapter->list) + 1;
+    *entry_number(r, e->kind, w) = (size_t)(e - r->adapter->list) + 1;
 }
 
 static struct adapter_entry *find_entry(const struct reading *r, enum adapter_kind kind,
                                         const struct weight *w)
 {
-    const struct adapter *a = r->adapter;
-    size_t i = w ? *entry_number(r, kind, w) : a->count;
-    if (i > a->count) i = a->count; // tie_or_keep_head has moved the last entry
-    for (; i > 0; i--)
-        if (a->list[i - 1].kind == kind && a->list[i - 1].weight == w) return &a->list[i - 1];
-    return NULL;
+    const size_t number = *entry_number(r, kind, w);
+    return number ? &r->adapter->list[number - 1] : NULL;
 }
 
 // --- keys ----------------------------------------------------------------------------------------
@@ -322,12 +324,13 @@ static bool is_cut_off(const struct reading *r, const char *full)
 static bool is_unused(struct reading *r, const struct key *k)
 {
     const struct checkpoint *c = r->model->checkpoint;
-    for (int64_t i = 0, all = r->unused.count ? 0 : c->tensor_count; i < all; i++) {
+    for (int64_t i = 0; i < c->tensor_count && !r->unused_known; i++) {
         if (weights_find(&r->model->weights, c->tensors[i]->name)) continue;
         char *plain = weight_plain_name(c->tensors[i]->name);
         names_add(&r->unused, plain, NULL);
         free(plain);
     }
+    r->unused_known = true;
     bool lora = !strcmp(k->mark, "lora_A") || !strcmp(k->mark, "lora_B");
     char *full = xasprintf("%s.%s", k->module, lora ? "weight" : k->last);
     char *wanted = weight_plain_name(full);
@@ -671,7 +674,9 @@ static void tie_or_keep_head(struct reading *r)
     struct adapter_entry *head = find_entry(r, ADAPTER_WEIGHT, NULL);
     if (embed && head && same_numbers(a->arena->backend, &embed->tensor, &head->tensor)) {
         free(head->name);
+        *entry_number(r, ADAPTER_WEIGHT, NULL) = 0;
         *head = a->list[--a->count];
+        if (head->weight) set_weight(r, head, head->weight);
     } else if (embed && !head && !r->config->tied) {
         char *module = family_module_name(m->family, w);
         if (adapter_config_saves(r->config, module))
@@ -843,7 +848,7 @@ static int read_files(struct adapter *a, const cJSON *config, struct err *err)
                              .model = a->model,
                              .config = &c,
                              .file = a->file,
-                             .numbers = xcalloc(2 * a->model->weights.count + 1, sizeof(size_t)),
+                             .numbers = xcalloc(2 * (a->model->weights.count + 1), sizeof(size_t)),
                              .err = err };
         status = read_file(&r);
         names_release(&r.unused);
