@@ -387,8 +387,8 @@ static bool leaves_folder(const char *figure, const char *folder)
 {
     char *path = xasprintf("%s%s", folder, figure), *in = text_folder(path);
     char *real = realpath(in, NULL), *root = realpath(*folder ? folder : ".", NULL);
-    const size_t n = root && root[1] ? strlen(root) : 0;
-    const bool inside = !real || !root || (!strncmp(real, root, n) && (!real[n] || real[n] == '/'));
+    // If a path does not resolve, writing the figure fails with its own message.
+    const bool inside = !real || !root || !strcmp(real, root) || file_is_below(real, root);
     free(path);
     free(in);
     free(real);

@@ -64,6 +64,12 @@ bool file_same(const char *a, const char *b)
     return same;
 }
 
+bool file_is_below(const char *path, const char *folder)
+{
+    const size_t n = strcmp(folder, "/") ? strlen(folder) : 0;
+    return !strncmp(path, folder, n) && path[n] == '/';
+}
+
 bool file_in_opened(const struct stat *st)
 {
     pthread_mutex_lock(&opened_lock);

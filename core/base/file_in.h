@@ -38,6 +38,8 @@ void file_in_clear(void);              // call it when a command begins
 
 // True if both paths are equal, or resolve to the same path of an existing file or folder.
 bool file_same(const char *a, const char *b);
+// True if a path is below a folder; both as realpath returns them.
+bool file_is_below(const char *path, const char *folder);
 // Returns the kind of a file that is not regular: "a folder", "a pipe", "a socket", "a device".
 const char *file_in_kind(mode_t mode);
 

@@ -315,12 +315,6 @@ char *checkpoint_locate(const char *name, struct err *err)
 
 // --- links ---------------------------------------------------------------------------------------
 
-static bool is_below(const char *path, const char *folder)
-{
-    const size_t n = strcmp(folder, "/") ? strlen(folder) : 0;
-    return !strncmp(path, folder, n) && path[n] == '/';
-}
-
 // Returns the blobs folder (CACHE/models--org--name/blobs) of the repository whose snapshot
 // contains `folder`; NULL: none.
 static char *blobs_of(const char *folder)
@@ -343,7 +337,7 @@ int checkpoint_check_link(const char *path, struct err *err)
     char *blobs = folder ? blobs_of(folder) : NULL;
     int status = 0;
     // If a path does not resolve, opening it fails with its own message.
-    if (folder && file && !is_below(file, folder) && !(blobs && is_below(file, blobs)))
+    if (folder && file && !file_is_below(file, folder) && !(blobs && file_is_below(file, blobs)))
         status = err_set(
             err,
             "'%s' is a link to '%s', outside the model's folder: replace it with the file itself",
