@@ -21,6 +21,14 @@ __attribute__((constructor)) static void use_xmalloc(void)
     cJSON_InitHooks(&(cJSON_Hooks){ .malloc_fn = xmalloc, .free_fn = free });
 }
 
+// Returns the position of the quote that ends the string whose first quote is at i; at least
+// `size`: the text ends first.
+static size_t string_end(const char *text, size_t size, size_t i)
+{
+    for (i++; i < size && text[i] != '"'; i++) i += text[i] == '\\';
+    return i;
+}
+
 const char *json_python(const char *text, size_t size)
 {
     static const struct {
@@ -33,8 +41,7 @@ const char *json_python(const char *text, size_t size)
         { "False", ": it has False, as Python spells it: write false" },
     };
     for (size_t i = 0; i < size; i++) {
-        if (text[i] == '"')
-            for (i++; i < size && text[i] != '"'; i++) i += text[i] == '\\';
+        if (text[i] == '"') i = string_end(text, size, i);
         for (size_t k = 0; i < size && k < sizeof words / sizeof *words; k++) {
             const size_t n = strlen(words[k].word);
             if (i + n <= size && !memcmp(text + i, words[k].word, n)) return words[k].why;
@@ -256,7 +263,7 @@ static size_t count_values(const char *text, size_t size)
     size_t count = 1;
     for (size_t i = 0; i < size; i++) {
         if (text[i] == '"')
-            for (i++; i < size && text[i] != '"'; i++) i += text[i] == '\\';
+            i = string_end(text, size, i);
         else
             count += text[i] == ',' || text[i] == '[' || text[i] == '{';
     }
