@@ -115,8 +115,9 @@ static void write_message(struct session_export *x, const struct saved_entry *e,
             write_picture(x, *picture = m->content[i].picture);
         } else if (m->role == ROLE_ASSISTANT) {
             const size_t n = strnlen(text, m->answer_at - skipped);
+            const char *answer = text_trimmed(text + n);
             skipped += n;
-            if (*text_trimmed(text + n)) buf_printf(&x->text, "%s\n\n", text_trimmed(text + n));
+            if (*answer) buf_printf(&x->text, "%s\n\n", answer);
         } else {
             buf_printf(&x->text, "%s\n\n", text);
         }

@@ -189,6 +189,7 @@ static double number_at(const struct csv *t, size_t row, const char *column)
     return c >= 0 && csv_number(csv_cell(t, row, c), &x) ? x : NAN;
 }
 
+// Returns for each row the largest layer in the rows of its model; -1 if none has a layer.
 static double *find_last_layers(const struct csv *t)
 {
     const int model = csv_column(t, "model");

@@ -1,6 +1,5 @@
-// tests/core/quick.h -- the processor time of a step that must not be quadratic in a file's size.
-// Such steps took minutes or many seconds before, so a bound of QUICK seconds tells them apart on
-// any machine.
+// tests/core/quick.h -- the processor time of a step that must not be quadratic in a file's size. A
+// quadratic one takes many times QUICK seconds, a linear one a small part of them, on any machine.
 #ifndef TESTS_CORE_QUICK_H
 #define TESTS_CORE_QUICK_H
 

@@ -334,7 +334,7 @@ int quantised_join(struct checkpoint *c, struct err *err)
     if (!j.config) j.config = j.f->beside;
     if (cJSON_GetArraySize(j.config) > MEMBERS_MOST)
         return err_set(err,
-                       "the quantization config (in config.json or quantize_config.json) has more "
+                       "\"quantization_config\" of config.json, or quantize_config.json, has more "
                        "than %d members",
                        MEMBERS_MOST);
     j.used = xcalloc((size_t)c->tensor_count, sizeof *j.used);
