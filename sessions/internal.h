@@ -60,11 +60,15 @@ struct store {
     char *resumed_matmul, *former_matmul;
     struct entry *pending; // in the order of the events
     size_t pending_count, pending_capacity;
-    bool unsaved;        // conversations are not stored
-    bool moved;          // the file had been removed or replaced when it was last used
-    bool failing;        // the last write failed and was reported
-    bool resuming;       // a session is being resumed: its events are not new
-    double began;        // when the running statement began
+    bool unsaved;  // conversations are not stored
+    bool moved;    // the file had been removed or replaced when it was last used
+    bool failing;  // the last write failed and was reported
+    bool resuming; // a session is being resumed: its events are not new
+    double began;  // when the running statement began
+    // The first read that takes more than `slow_s` has all pages checked (store_step).
+    double slow_s;
+    bool unchecked_read; // the running statement reads, has no row yet, and the pages are unchecked
+    bool pages_checked;
     double queue_polled; // when Slurm was asked last (job_queue.c)
     // Descriptor of the file that is locked during an answer, to pause jobs; not above 0: not open.
     int answer_lock;

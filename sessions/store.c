@@ -266,17 +266,45 @@ sqlite3_stmt *store_query(struct store *s, struct err *err, const char *sql, con
     return q;
 }
 
-// Ctrl-C ends a slow statement. Saving a cancelled answer is quick, so it still succeeds.
+// Ctrl-C ends a slow statement. Saving a cancelled answer is quick, so it still succeeds. The first
+// slow read is interrupted, too, to check the file.
 static int interrupts(void *store)
 {
     const struct store *s = store;
-    return cancel_set() && clock_seconds() - s->began > 0.5;
+    const double passed = clock_seconds() - s->began;
+    return (cancel_set() && passed > 0.5) || (s->unchecked_read && passed > s->slow_s);
+}
+
+// Pages of a crafted file may contain each other, so that its tables have rows without end. SQLite
+// finds that only when it checks all pages, which takes about a second per GB.
+static int check_pages(struct store *s, struct err *err)
+{
+    sqlite3_stmt *q = store_query(s, err, "PRAGMA quick_check(1)", "");
+    int row = q ? store_step(s, q, err) : -1;
+    if (row > 0) {
+        char *found = column_text(q, 0);
+        if (strcmp(found, "ok") != 0)
+            row = err_set(err,
+                          "the session database '%s' is damaged (%s): move it away, or name "
+                          "another file with --db",
+                          s->path,
+                          strncmp(found, "*** in database main ***\n", 25) ? found : found + 25);
+        free(found);
+    }
+    sqlite3_finalize(q);
+    return row < 0 ? -1 : 0;
 }
 
 int store_step(struct store *s, sqlite3_stmt *q, struct err *err)
 {
+    s->unchecked_read = !s->pages_checked && sqlite3_stmt_readonly(q) && !sqlite3_stmt_busy(q);
     s->began = clock_seconds();
     int status = sqlite3_step(q);
+    if (status == SQLITE_INTERRUPT && s->unchecked_read && !cancel_set()) {
+        sqlite3_reset(q);
+        s->pages_checked = true;
+        return check_pages(s, err) < 0 ? -1 : store_step(s, q, err);
+    }
     if (status == SQLITE_ROW) return 1;
     return status == SQLITE_DONE ? 0 : store_failed(s, err);
 }
@@ -549,6 +577,7 @@ struct store *store_open(const char *path, struct err *err)
         goto out;
     }
     if (set_up(s->db, s->path, err) < 0) goto out;
+    s->slow_s = 2;
     sqlite3_progress_handler(s->db, 100000, interrupts, s);
     return s;
 out:

@@ -217,6 +217,66 @@ static void test_damaged_inside(void **state)
     free(name);
 }
 
+// A page with 400 entries that all lead to `child` (sqlite.org/fileformat2.html, table interior
+// page).
+static void write_interior_page(unsigned char *page, unsigned char child)
+{
+    memset(page, 0, 4096);
+    page[0] = 5;
+    page[3] = 400 >> 8, page[4] = 400 & 255;
+    page[5] = 2096 >> 8, page[6] = 2096 & 255; // the entries, 5 bytes each, end with the page
+    page[11] = child;
+    for (int i = 0; i < 400; i++) {
+        const int place = 4096 - 5 * (i + 1);
+        page[12 + 2 * i] = (unsigned char)(place >> 8), page[13 + 2 * i] = (unsigned char)place;
+        page[place + 3] = child, page[place + 4] = 1;
+    }
+}
+
+// Pages that lead to the same page 400 times, five levels deep: a table with 10^13 rows in a small
+// file.
+static void test_endless_table(void **state)
+{
+    struct store *s = open_store();
+    say(ROLE_USER, "hello");
+    const size_t root =
+        (size_t)number(s, "SELECT rootpage FROM sqlite_master WHERE name = 'sessions'");
+    store_close(s);
+    size_t size;
+    unsigned char *bytes = (unsigned char *)file_read(database, 1 << 30, &size, NULL);
+    assert_non_null(bytes);
+    const size_t pages = size / 4096;
+    assert_in_range(pages, root, 200);
+    bytes = xrealloc(bytes, size + 5 * 4096);
+    memcpy(bytes + size, bytes + (root - 1) * 4096, 4096);
+    for (size_t level = 1; level < 5; level++)
+        write_interior_page(bytes + size + level * 4096, (unsigned char)(pages + level));
+    write_interior_page(bytes + (root - 1) * 4096, (unsigned char)(pages + 5));
+    bytes[31] = (unsigned char)(pages + 5); // the number of pages
+    write_file(database, bytes, size + 5 * 4096);
+    free(bytes);
+    s = open_store();
+    s->slow_s = 0.01;
+    struct err err = { 0 };
+    int64_t value;
+    assert_int_equal(store_number(s, &err, 0, &value, "SELECT max(touched) FROM sessions", ""), -1);
+    assert_contains(err.text, "damaged (On tree page");
+    store_close(s);
+}
+
+// A slow read of a sound file goes on after the file was checked.
+static void test_slow_read(void **state)
+{
+    struct store *s = open_store();
+    s->slow_s = 0;
+    assert_int_equal(number(s,
+                            "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT "
+                            "100000) SELECT count(*) FROM c"),
+                     100000);
+    assert_true(s->pages_checked);
+    store_close(s);
+}
+
 static void test_foreign(void **state)
 {
     sqlite3 *db;
@@ -335,6 +395,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_newer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_inside, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_endless_table, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_slow_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
         cmocka_unit_test_setup_teardown(test_first_start_meanwhile, setup, teardown),
         cmocka_unit_test_setup_teardown(test_first_starts, setup, teardown),
