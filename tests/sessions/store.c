@@ -264,7 +264,7 @@ static void test_endless_table(void **state)
     store_close(s);
 }
 
-// A slow read of a sound file goes on after the file was checked.
+// A slow read of a sound file continues once the file was checked.
 static void test_slow_read(void **state)
 {
     struct store *s = open_store();
