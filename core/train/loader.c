@@ -186,6 +186,21 @@ static int read_item(struct loader *f, struct graph *g, const struct sample *s,
     return status;
 }
 
+static int in_sample(const struct loader *f, const struct sample *s, struct err *err)
+{
+    err_in(err, "sample %s", s->id ? s->id : "without id");
+    return s->id ? -1 : err_in(err, "'%s', line %lld", f->data->path, (long long)s->line);
+}
+
+int loader_in_sample(const struct loader *f, int64_t index, struct err *err)
+{
+    struct sample s;
+    struct err why = { 0 };
+    if (dataset_read(f->data, index, &s, &why) == 0) in_sample(f, &s, err);
+    sample_release(&s);
+    return -1;
+}
+
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err)
 {
@@ -193,8 +208,7 @@ int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_
     *item = (struct loader_item){ 0 };
     int status = dataset_read(f->data, index, &s, err);
     if (status == 0) status = read_item(f, g, &s, item, err);
-    if (status < 0) err_in(err, "sample %s", s.id ? s.id : "without id");
-    if (status < 0 && !s.id) err_in(err, "'%s', line %lld", f->data->path, (long long)s.line);
+    if (status < 0) in_sample(f, &s, err);
     sample_release(&s);
     if (status < 0) loader_item_release(f, item);
     return status;

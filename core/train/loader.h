@@ -46,6 +46,8 @@ struct loader_item {
 // error *item is zeroed and may still be released.
 int loader_read(struct loader *f, struct graph *g, int64_t index, struct loader_item *item,
                 struct err *err);
+// Puts the id, or the file and line, of a sample before the error; returns -1.
+int loader_in_sample(const struct loader *f, int64_t index, struct err *err);
 // Caches a decoded picture of a sample with `shown` pictures and takes ownership of *image, unless
 // the cache is full or has the picture.
 void loader_keep(struct loader *f, const char *path, size_t shown, struct image *image);

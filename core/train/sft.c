@@ -419,11 +419,14 @@ static int one_step(struct sft *t, struct err *err)
     count_moved(t, -1);
     if (sft_gradients(t, &rows, err) < 0) return -1;
     t->in_step = !isfinite(state->loss);
-    if (t->in_step)
-        return err_set(err,
-                       "the loss of step %lld is not finite: lower train.lr, or check the weights "
-                       "for damage",
-                       (long long)step);
+    if (t->in_step) {
+        err_set(err,
+                "the loss of step %lld is not finite: lower train.lr, or check the weights for "
+                "damage",
+                (long long)step);
+        return state->not_finite < 0 ? -1
+                                     : loader_in_sample(&t->train.loader, state->not_finite, err);
+    }
 
     // Clips the gradients (train.clip); AdamW updates the parameters at the schedule's rate.
     if (optimizer_step(&t->optimizer, &t->params, &taken, err) < 0) return -1;

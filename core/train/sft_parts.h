@@ -105,6 +105,7 @@ struct sft_state {
     int32_t *tokens; // [train.count] trained tokens of each sample
     double loss;     // of the last step
     struct graph_kl kl; // of the last step
+    int64_t not_finite; // the first sample of the last step whose loss is not finite, or -1
     bool torn;    // the step's validation has failed or was stopped: no checkpoint may be written
     double saved; // time of the last checkpoint
 };

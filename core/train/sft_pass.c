@@ -184,8 +184,11 @@ int sft_gradients(struct sft *t, int64_t *rows, struct err *err)
     // The loss of the step is the mean over its samples.
     state->loss = 0;
     state->kl = (struct graph_kl){ 0 };
+    state->not_finite = -1;
     *rows = 0;
     for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(s.losses[i].loss) && state->not_finite < 0)
+            state->not_finite = state->order[first + i];
         state->loss += 1 / (double)count * s.losses[i].loss;
         state->kl.plain += 1 / (double)count * s.losses[i].kl.plain;
         state->kl.weighted += 1 / (double)count * s.losses[i].kl.weighted;

@@ -79,5 +79,7 @@ check_has "the calibration counts its samples" 'select(.event=="notice") | tostr
 model=one
 refused "a steering vector" "'$work/data.jsonl', sample #1: the model computed NaN" \
     "/steer make $work/vector --plus $work/data.jsonl --minus $work/data.jsonl"
+refused "training names the sample" "sample snake: the loss of step 0 is not finite" "/set train.steps 1" \
+    "/set train.validation 0" "/set train.batch 2" "/train $work/data.jsonl $work/one-adapter" /wait
 
 finish
