@@ -276,7 +276,11 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     struct job *j = g->job;
     struct ranks *all = j->ranks;
     g->group = (size_t)ranks_number(all) * g->groups / (size_t)ranks_count(all);
-    j->ranks = ranks_part(all, (int)g->group);
+    struct err no_nccl = { 0 };
+    j->ranks = ranks_part(all, (int)g->group, &no_nccl);
+    if (*no_nccl.text)
+        sinks_notice(j->sinks, "sums over the ranks of group %zu go through host memory: %s",
+                     g->group + 1, no_nccl.text);
     if (g->group && ranks_number(j->ranks) == 0) j->report_part(j, (int)g->group);
     const int status = run_cells(g, plan, order, err);
     if (status < 0) return -1; // ends all ranks

@@ -129,7 +129,7 @@ void ranks_close(struct ranks *r)
     free(r);
 }
 
-struct ranks *ranks_part(struct ranks *whole, int part)
+struct ranks *ranks_part(struct ranks *whole, int part, struct err *why)
 {
     handle comm;
     ranks_meet(whole);
@@ -137,7 +137,7 @@ struct ranks *ranks_part(struct ranks *whole, int part)
     struct ranks *r = new_group(comm, whole);
     r->beside = whole->beside;
     r->local = whole->local;
-    ranks_gpu_open_part(r);
+    ranks_gpu_open_part(r, why);
     return r;
 }
 

@@ -53,8 +53,9 @@ struct ranks *ranks_open(struct err *err);
 // Waits for all ranks, then leaves MPI.
 void ranks_close(struct ranks *r);
 // Groups the ranks that pass the same `part`, and renumbers them from 0 in the same order. All
-// ranks must call it, and ranks_part_close. In between, they may also use the whole group.
-struct ranks *ranks_part(struct ranks *whole, int part);
+// ranks must call it, and ranks_part_close. In between, they may also use the whole group. *why is
+// set if the part's sums use host memory because NCCL failed (ranks_gpu_open).
+struct ranks *ranks_part(struct ranks *whole, int part, struct err *why);
 void ranks_part_close(struct ranks *r);
 // Ends all ranks, including this one.
 _Noreturn void ranks_abort(const struct ranks *r, int status);
@@ -106,7 +107,7 @@ void ranks_turn_pass(struct ranks *r);
 // with the reason, and sums use host memory.
 int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
 // Opens NCCL among the ranks of a part, if the whole group has it; called by ranks_part.
-void ranks_gpu_open_part(struct ranks *r);
+void ranks_gpu_open_part(struct ranks *r, struct err *why);
 bool ranks_between_gpus(const struct ranks *r);
 // Like the functions above, for data in GPU memory; -1 with NCCL's reason. NCCL groups the calls
 // between begin and end.

@@ -106,10 +106,9 @@ int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err)
     return status;
 }
 
-void ranks_gpu_open_part(struct ranks *r)
+void ranks_gpu_open_part(struct ranks *r, struct err *why)
 {
-    struct err why = { 0 }; // on failure, sums use host memory
-    if (r->whole->gpu) ranks_gpu_open(r, r->whole->gpu->stream, &why);
+    if (r->whole->gpu) ranks_gpu_open(r, r->whole->gpu->stream, why);
 }
 
 bool ranks_between_gpus(const struct ranks *r)

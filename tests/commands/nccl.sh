@@ -74,6 +74,13 @@ cmp "$work/kept/checkpoint-3/state.safetensors" "$work/layers/checkpoint-3/state
 reported
 same "groups of each rank with train.shard gradients" "$(sort "$work/report" | cut -d, -f1)" $'rank 0 of 2: 18 groups\nrank 1 of 2: 18 groups'
 
+# Rows of a plan run in parts of the ranks. If a part has no NCCL, the log says why.
+printf 'set pair: %s\nrow plain: off\nrow again: off\n' "$work/data.jsonl" >"$work/plan"
+printf '%s\n' "/load $llama" '/set job.nice 0' '/set sample.max_tokens 3' "/eval --plan $work/plan $work/parts --ranks 2" /wait >"$work/script"
+NCCL_HOST_FAIL=part vlmsh --device cuda -f "$work/script" >"$work/out" 2>&1 || fail "a plan: $(tail -1 "$work/out")"
+log "$work/parts"
+grep -q "sums over the ranks of group 1 go through host memory: rank 1: NCCL: start: internal error" "$work/out" || fail "log: $(cat "$work/out")"
+
 # An NCCL error ends the job with the rank and the reason; so does a missing GPU.
 NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "the job succeeds although NCCL fails"
 grep -q "failed: rank 1: NCCL: sum: internal error" "$work/out" || fail "message: $(tail -1 "$work/out")"

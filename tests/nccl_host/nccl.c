@@ -3,7 +3,7 @@
 // values of NCCL 2's nccl.h, over shared memory. "GPU memory" is the host's (CUDA_HOST_OPEN=1).
 //
 //   NCCL_HOST_REPORT=FILE   a line with each rank's counts when its communicator is destroyed
-//   NCCL_HOST_FAIL=N        the Nth sum of rank 1 fails; 0: its start
+//   NCCL_HOST_FAIL=N        the Nth sum of rank 1 fails; 0: its start; part: its second start
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -100,8 +100,9 @@ int ncclCommInitRank(struct comm **comm, int count, ncclUniqueId id, int number)
     c->number = number;
     meet(c);
     if (number == 0) shm_unlink(id.internal);
+    static int starts;
     const char *fail = getenv("NCCL_HOST_FAIL");
-    if (fail && number == 1 && !strcmp(fail, "0")) {
+    if (fail && number == 1 && !strcmp(fail, starts++ ? "part" : "0")) {
         release(c);
         return INTERNAL_ERROR;
     }
