@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "commands/command.h"
 
@@ -157,11 +156,7 @@ static int export(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const bool swapped = argc > 1 && is_session(shell, argv[0]) && !is_session(shell, argv[1]);
     const char *file = argv[swapped], *name = argc > 1 ? argv[!swapped] : current(shell, err);
-    struct stat st;
     if (!name) return -1;
-    // An empty file, such as one made by mktemp, may be replaced.
-    if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
-        return err_set(err, "'%s' already exists: choose another name", file);
     if (store_export(shell->store, name, file, err) < 0) return -1;
     emit_session(shell, "exported", name, file);
     sinks_notice(shell->sinks, "session '%s' written to '%s'", name, file);

@@ -3,38 +3,16 @@
 // Writes stored pictures into the folder PATH.files beside the export, under names that begin with
 // their hash: each picture is one file, which another export rewrites with the same bytes.
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "core/base/file_out.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/base/utf8.h"
 #include "core/picture/image.h"
 #include "sessions/internal.h"
-
-static int write_all(int fd, const char *path, const char *bytes, size_t size, struct err *err)
-{
-    while (size) {
-        ssize_t n = write(fd, bytes, size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-        bytes += n;
-        size -= (size_t)n;
-    }
-    return 0;
-}
-
-// A full disk may be reported only on close.
-static int finish_file(int fd, const char *path, int status, struct err *err)
-{
-    if (close(fd) < 0 && status == 0)
-        return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    return status;
-}
 
 int export_folder(const struct session_export *x, struct err *err)
 {
@@ -60,10 +38,12 @@ char *export_beside(struct session_export *x, const char *name, const void *byte
                          ? *p
                          : '_');
     char *path = buf_take(&b);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-    int status = fd < 0 ? err_set(err, "cannot write '%s': %s", path, strerror(errno))
-                        : write_all(fd, path, bytes, size, err);
-    if (fd >= 0) status = finish_file(fd, path, status, err);
+    struct stat st;
+    const bool special = lstat(path, &st) == 0 && !S_ISREG(st.st_mode);
+    const int status =
+        special
+            ? err_set(err, "cannot write '%s': a link or special file is there: remove it", path)
+            : file_out_update(path, bytes, size, err);
     if (status == 0) return path;
     free(path);
     return NULL;
@@ -86,51 +66,46 @@ char *export_picture(struct session_export *x, int picture, struct err *err)
     return path;
 }
 
-static int export_to(struct store *s, const struct saved *saved, const char *path, int fd,
-                     struct err *err)
+// Returns the folder of the pictures; NULL if that of `path` does not exist. The caller frees it.
+static char *folder_of(const char *path, struct err *err)
 {
-    char *real = realpath(path, NULL);
-    if (!real) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    struct session_export x = { .store = s, .saved = saved };
-    x.folder = xasprintf("%s.files", real);
+    char *above = text_folder(path), *real = realpath(above, NULL), *folder = NULL;
+    if (real)
+        folder = xasprintf("%s/%s.files", strcmp(real, "/") ? real : "", text_file_name(path));
+    else
+        err_set(err, "cannot write '%s': %s", path, strerror(errno));
+    free(above);
+    free(real);
+    return folder;
+}
+
+static int export_to(struct store *s, const struct saved *saved, const char *path, struct err *err)
+{
+    struct session_export x = { .store = s, .saved = saved, .folder = folder_of(path, err) };
+    if (!x.folder) return -1;
     int status = text_ends(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
     // Sessions of older versions, and paths, may hold bytes that are not UTF-8.
     struct buf text = { 0 };
     if (x.text.length) utf8_repair(&text, x.text.data, x.text.length);
-    if (status == 0) status = write_all(fd, path, text.data, text.length, err);
+    if (status == 0) status = file_out_update(path, text.data, text.length, err);
     buf_release(&text);
     buf_release(&x.text);
     free(x.folder);
-    free(real);
     return status;
-}
-
-// Opens a new file, or an existing empty one (mktemp); overwrites nothing.
-static int open_new(const char *path, bool *made, struct err *err)
-{
-    struct stat st;
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    *made = fd >= 0;
-    if (fd >= 0) return fd;
-    if (errno != EEXIST) return err_set(err, "cannot write '%s': %s", path, strerror(errno));
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size)
-        fd = open(path, O_WRONLY | O_CLOEXEC);
-    return fd >= 0 ? fd : err_set(err, "'%s' already exists: choose another name", path);
 }
 
 int store_export(struct store *s, const char *name, const char *path, struct err *err)
 {
     struct saved saved;
-    bool made;
+    struct stat st;
     if (store_flush(s, err) < 0) return -1;
     if (!name) name = s->current.name;
     if (!name) return err_set(err, "no session to export yet: it starts with the first message");
+    // Replaces nothing but an empty file (mktemp).
+    if (lstat(path, &st) == 0 && (!S_ISREG(st.st_mode) || st.st_size))
+        return err_set(err, "'%s' already exists: choose another name", path);
     if (saved_read(s, name, &saved, err) < 0) return -1;
-    int fd = open_new(path, &made, err), status = -1;
-    if (fd >= 0) {
-        status = finish_file(fd, path, export_to(s, &saved, path, fd, err), err);
-        if (status < 0 && made) unlink(path);
-    }
+    const int status = export_to(s, &saved, path, err);
     saved_release(&saved);
     return status;
 }

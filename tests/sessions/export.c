@@ -331,6 +331,29 @@ static void test_endings(void **state)
     store_close(s);
 }
 
+// A link in a folder from elsewhere is not followed: it may lead to a file of the user's.
+static void test_link(void **state)
+{
+    struct err err = { 0 };
+    struct store *s = open_store();
+    say_picture("/gone/cat", "abc", 3, "What?");
+    char *files = xasprintf("%s/x.files", folder), *path = xasprintf("%s/x", folder),
+         *link = xasprintf("%s/ba7816bf8f01-cat", files); // the SHA-256 of "abc"
+    assert_int_equal(mkdir(files, 0777), 0);
+    assert_int_equal(symlink("../victim", link), 0);
+    assert_int_equal(store_export(s, NULL, path, &err), -1);
+    assert_contains(err.text, link);
+    assert_contains(err.text, "a link or special file is there");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(store_export(s, NULL, path, &err), 0);
+    assert_int_equal(access(link, F_OK), 0);
+    free(files);
+    free(path);
+    free(link);
+    store_close(s);
+}
+
 // An answer's boxes are listed below a copy of their picture with the boxes drawn in, in a fork
 // too.
 static void test_boxes(void **state)
@@ -415,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut_and_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_transcript, setup, teardown),
         cmocka_unit_test_setup_teardown(test_endings, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_link, setup, teardown),
         cmocka_unit_test_setup_teardown(test_boxes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_divided, setup, teardown),
         cmocka_unit_test_setup_teardown(test_measurements, setup, teardown),
