@@ -583,11 +583,11 @@ static const struct paper_table tables[] = {
       .claims = tuned_claims,
       .small = true,
       .note =
-          "The paper has no such table. Norm tuning needs rates of its own, often ten times "
-          "those of LoRA: at a default rate for all methods, PEFT's public comparison of "
-          "methods, on text alone, gives it a score of 0.000. Here the loss on held-out samples "
-          "chooses one of three rates for each method with seed 1; seeds 2 and 3 train at that "
-          "rate only, so the intervals do not contain the choice of the rate." },
+          "The paper has no such table. In PEFT's public comparison of methods (MetaMathQA, text "
+          "alone), norm tuning scores 0.000 and LoRA of rank 32 0.478, both at the rate 1e-4. Here "
+          "the loss on held-out samples chooses one of three rates for each method with seed 1; "
+          "seeds 2 and 3 train at that rate only, so the intervals do not contain the choice of "
+          "the rate." },
     { 0 },
 };
 
