@@ -60,9 +60,11 @@ static int put_rotary(struct export *e, struct err *err)
     gguf_writer_text(e->out, ".rope.scaling.type", name);
     gguf_writer_f32(e->out, ".rope.scaling.factor", r->factor);
     if (!yarn) return 0;
-    // GGUF has no keys for these yarn parameters.
+    // GGUF has no keys for these yarn parameters. Without a share, readers compute the amplitude
+    // from the factor.
+    const double usual = r->all_share != 0 || r->factor <= 1 ? 1 : 0.1 * log(r->factor) + 1;
     if (r->beta_fast != 32 || r->beta_slow != 1 || r->fractional ||
-        (r->all_share != 0 && rope_amplitude(r) != 1))
+        fabs(rope_amplitude(r) - usual) > 1e-6)
         return err_set(err, "the parameters of its rotary scaling \"yarn\" cannot be written as "
                             "GGUF");
     gguf_writer_u32(e->out, ".rope.scaling.original_context_length",
@@ -169,21 +171,17 @@ static void put_widths(struct export *e)
 }
 
 // Writes Gemma 4's other keys.
-static int put_gemma4(struct export *e, struct err *err)
+static void put_gemma4(struct export *e)
 {
     const struct decoder_config *d = &e->model->decoder.config;
     bool slides[DECODER_LAYERS];
     for (int l = 0; l < d->layers; l++) slides[l] = decoder_slides(d, l);
-    if (strcmp(rope_scaling_name(&d->sliding_rope), "default") != 0)
-        return err_set(err, "GGUF has no key for the rotary scaling of its layers with a sliding "
-                            "window");
     if (d->window) gguf_writer_u32(e->out, ".attention.sliding_window", d->window);
     gguf_writer_bools(e->out, ".attention.sliding_window_pattern", slides, (size_t)d->layers);
     gguf_writer_u32(e->out, ".attention.shared_kv_layers", d->sharing);
     gguf_writer_u32(e->out, ".embedding_length_per_layer_input", d->layer_input);
     gguf_writer_f32(e->out, ".rope.freq_base_swa", d->sliding_rope.theta);
     if (d->logit_cap > 0) gguf_writer_f32(e->out, ".final_logit_softcapping", d->logit_cap);
-    return 0;
 }
 
 // Writes the keys of sliding windows. Refuses what GGUF's keys cannot express: llama.cpp computes
@@ -193,7 +191,13 @@ static int put_window(struct export *e, struct err *err)
     const struct decoder_config *d = &e->model->decoder.config;
     const bool gemma = d->kind->sliding_pattern;
     if (d->kind->gelu && !d->gelu) return err_set(err, "GGUF has no key for its activation");
-    if (decoder_uses(d, &attention_valued)) return put_gemma4(e, err);
+    if (strcmp(rope_scaling_name(&d->sliding_rope), "default") != 0)
+        return err_set(err, "GGUF has no key for the rotary scaling of its layers with a sliding "
+                            "window");
+    if (decoder_uses(d, &attention_valued)) {
+        put_gemma4(e);
+        return 0;
+    }
     const int64_t scalar = gemma && d->layers == 62 ? d->hidden / d->heads : d->dim;
     if (d->score_scale != 1 / sqrtf((float)scalar))
         return err_set(err, "GGUF has no key for its \"query_pre_attn_scalar\"");

@@ -89,6 +89,18 @@ refused_gguf() { # FOLDER TEXT
 refused_gguf tests/goldens/gemma3 'GGUF cannot say which of its layers have a sliding window'
 cp "$work/scalar.json" "$work/gemma3-6/config.json"
 refused_gguf "$work/gemma3-6" 'GGUF has no key for its "query_pre_attn_scalar"'
+# Yarn with an amplitude of its own; layers with a sliding window whose positions are scaled.
+cp -rL tests/goldens/llama-3.2 "$work/yarn" && chmod -R u+w "$work/yarn"
+yarn() { # KEY VALUE
+    jq ".rope_scaling = {rope_type: \"yarn\", factor: 4, original_max_position_embeddings: 64, $1}" tests/goldens/llama-3.2/config.json >"$work/yarn/config.json"
+}
+yarn 'attention_factor: 0.5'
+refused_gguf "$work/yarn" 'the parameters of its rotary scaling "yarn" cannot be written as GGUF'
+yarn 'attention_factor: 1.138629436111989'
+written yarn bf16 none
+jq '.text_config += {query_pre_attn_scalar: 16, rope_parameters: {sliding_attention: {rope_type: "linear", factor: 2, rope_theta: 10000}}}' \
+    "$work/scalar.json" >"$work/gemma3-6/config.json"
+refused_gguf "$work/gemma3-6" 'GGUF has no key for the rotary scaling of its layers with a sliding window'
 # Gemma 4: a file of its own file is the same; GGUF cannot say that only E2B's pictures are causal.
 vlmsh quantize "$work/gemma4/m.gguf" "$work/gemma4/again.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "gemma4 again: $(tail -1 "$work/out")"
 cmp "$work/gemma4/m.gguf" "$work/gemma4/again.gguf" || fail "gemma4: the second file differs"
