@@ -277,6 +277,8 @@ static void put_ids(struct export *e, const struct token_list *l)
     put_id(e, "eos", eos);
     put_id(e, "unknown", named_token(m, "unk_token"));
     put_id(e, "padding", named_token(m, "pad_token"));
+    if (m->barred.count)
+        gguf_writer_i32s(e->out, "tokenizer.ggml.suppress_tokens", m->barred.data, m->barred.count);
     if (!m->eos.count) return;
     size_t n = 0;
     for (size_t i = 0; i < m->eos.count && n < 2; i++)

@@ -299,14 +299,16 @@ static int put_sampling(const struct gguf *f, cJSON *config, struct err *err)
 cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *err)
 {
     static const char *const names[] = { "eos", "eot", "eom" };
-    const struct gguf_entry *tokens, *types, *list = NULL;
+    const struct gguf_entry *tokens, *types, *list = NULL, *barred = NULL;
     const bool all = names_all_ends(f);
     int32_t known[3] = { -1, -1, -1 };
     if (gguf_list(f, "tokenizer.ggml.tokens", true, TOKENS_MOST, &tokens, err) < 0) return NULL;
     const uint64_t count = tokens ? tokens->count : 0;
     int status = list_of_tokens(f, "tokenizer.ggml.token_type", count, &types, err);
     for (int i = 0; i < 3 && status == 0; i++) status = token_id(f, names[i], &known[i], err);
-    if (status < 0 || gguf_list(f, ENDS_KEY, false, TOKENS_MOST, &list, err) < 0) return NULL;
+    if (status < 0 || gguf_list(f, ENDS_KEY, false, TOKENS_MOST, &list, err) < 0 ||
+        gguf_list(f, "tokenizer.ggml.suppress_tokens", false, TOKENS_MOST, &barred, err) < 0)
+        return NULL;
     struct ends ends = { .has = xcalloc((size_t)count, sizeof *ends.has), .tokens = count };
     // The file's own end token comes first: training uses the first one (core/data/labels.h).
     for (int i = 0; i < 3 && !all; i++) add_end(&ends, known[i]);
@@ -316,6 +318,7 @@ cJSON *gguf_generation_config(const struct gguf *f, size_t *named, struct err *e
     cJSON *config = cJSON_CreateObject(), *json = cJSON_AddArrayToObject(config, "eos_token_id");
     for (size_t i = 0; i < ends.ids.count; i++)
         cJSON_AddItemToArray(json, cJSON_CreateNumber(ends.ids.data[i]));
+    if (barred) config_put_list(config, "suppress_tokens", barred, barred->count);
     ids_release(&ends.ids);
     free(ends.has);
     if (put_sampling(f, config, err) == 0) return config;

@@ -66,8 +66,9 @@ static int find_ends(struct model *m, struct err *err)
 
 static int find_barred(struct model *m, struct err *err)
 {
-    return add_ids(&m->barred, "suppress_tokens", "generation_config.json",
-                   m->checkpoint->generation, err);
+    const struct checkpoint *c = m->checkpoint;
+    return add_ids(&m->barred, "suppress_tokens",
+                   c->gguf_count ? "metadata" : "generation_config.json", c->generation, err);
 }
 
 // Opens the folder's chat template. If it cannot be rendered, the layout replaces it, and

@@ -152,6 +152,18 @@ for list in '[564, 561, 566, 567]' '[566]' '[568, 564]'; do
     [ $(grep -c '4 tokens end answers; llama.cpp reads three' "$work/out") = $((${#list} > 15)) ] || fail "$list: $(cat "$work/out")"
 done
 
+# A file has the tokens of its folder that no answer may contain.
+first() { # MODEL
+    lines "/load $1" '/set chat.template plain' '/set sample.max_tokens 1' 'Hi' '/info'
+    jq -r 'select(.event == "answer").ids[0]' "$work/events"
+}
+cp -rL tests/goldens/llama-3.2 "$work/barred" && chmod -R u+w "$work/barred"
+likeliest=$(first "$work/barred")
+jq ".suppress_tokens = [$likeliest]" tests/goldens/llama-3.2/generation_config.json >"$work/barred/generation_config.json"
+vlmsh quantize "$work/barred" "$work/barred.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "barred: $(tail -1 "$work/out")"
+same "barred token" "$(first "$work/barred.gguf")" "$(first "$work/barred")"
+[ "$(first "$work/barred.gguf")" != "$likeliest" ] || fail "the barred token is an answer"
+
 # The comparison uses a text given by the user.
 printf 'One two three. %.0s' 1 2 3 4 5 >"$work/text"
 vlmsh tests/goldens/llama-3.2 -c "/quantize $work/text.gguf --type q8_0 --text $work/text" >"$work/out" 2>&1 || fail "--text: $(tail -1 "$work/out")"
