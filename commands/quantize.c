@@ -160,6 +160,12 @@ static int compare(struct shell *shell, const char *path, const char *text, stru
     table_row(&t, "perplexity before|%.4f", d.perplexity[0]);
     table_row(&t, "perplexity after|%.4f", d.perplexity[1]);
     table_emit(&t, shell->sinks);
+    if (d.pictures)
+        sinks_notice(
+            shell->sinks,
+            "with the file, pictures are preprocessed differently: GGUF has no keys for %s",
+            d.pictures);
+    free(d.pictures);
     return 0;
 }
 

@@ -171,6 +171,8 @@ int compare_text(const struct model *a, const char *b, const char *text,
     struct model *other = model_load(b, a->arena.backend, NULL, err);
     if (!other) return -1;
     const int status = compare_models(a, other, text, progress, cancel, difference, err);
+    if (status == 0 && model_has_vision(other))
+        difference->pictures = picture_config_differ(&a->picture, &other->picture);
     model_free(other);
     return status;
 }

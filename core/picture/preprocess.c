@@ -169,6 +169,59 @@ int picture_config_read(struct picture_config *c, const cJSON *json,
     return 0;
 }
 
+static bool same_size(const struct picture_config *a, const struct picture_config *b)
+{
+    return a->fit == b->fit && a->shortest == b->shortest && a->exact_width == b->exact_width &&
+           a->exact_height == b->exact_height && a->longest == b->longest && a->scale == b->scale;
+}
+
+static bool same_limits(const struct picture_config *a, const struct picture_config *b)
+{
+    return a->min_pixels == b->min_pixels && a->max_pixels == b->max_pixels &&
+           a->most_patches == b->most_patches && a->budget == b->budget;
+}
+
+static bool same_tiles(const struct picture_config *a, const struct picture_config *b)
+{
+    return a->min_tiles == b->min_tiles && a->max_tiles == b->max_tiles &&
+           a->thumbnail == b->thumbnail;
+}
+
+static bool same_channels(const struct picture_config *a, const struct picture_config *b)
+{
+    bool same = true;
+    for (int i = 0; i < 3; i++) {
+        same &= (a->normalize ? a->mean[i] : 0) == (b->normalize ? b->mean[i] : 0);
+        same &= (a->normalize ? a->std[i] : 1) == (b->normalize ? b->std[i] : 1);
+    }
+    return same;
+}
+
+char *picture_config_differ(const struct picture_config *a, const struct picture_config *b)
+{
+    const double x = a->rescale ? a->rescale_factor : 1, y = b->rescale ? b->rescale_factor : 1;
+    const struct {
+        const char *key;
+        bool same;
+    } keys[] = {
+        { "do_pad", a->square == b->square },
+        { "do_resize", a->resize == b->resize },
+        { "size", same_size(a, b) },
+        { "resample", !a->resize || a->resample == b->resample },
+        { "do_center_crop", a->crop == b->crop },
+        { "crop_size", a->width == b->width && a->height == b->height },
+        { "limits of pixels", same_limits(a, b) },
+        { "numbers of tiles", same_tiles(a, b) },
+        { "rescale_factor", fabs(x - y) <= 1e-7 * x },
+        { "image_mean and image_std", same_channels(a, b) },
+        { "do_convert_rgb", a->flatten == b->flatten },
+    };
+    struct buf text = { 0 };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!keys[i].same) buf_printf(&text, "%s%s", text.length ? ", " : "", keys[i].key);
+    return text.length ? buf_take(&text) : NULL;
+}
+
 // --- pixels ------------------------------------------------------------------------------------
 
 // floor(a / 2), even for negative a, like Python's a // 2.

@@ -100,6 +100,10 @@ void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share (PICTURE_SHARED_KEYS).
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
+// Returns the keys of preprocessor_config.json by which the pixels of two configs differ, separated
+// by commas; the caller frees it. NULL: no key.
+char *picture_config_differ(const struct picture_config *a, const struct picture_config *b);
+
 // Returns a copy of c (FIT_NATIVE, FIT_PATCHES, FIT_BUDGET or FIT_WITHIN) with its limit lowered
 // until a picture of width x height has at most `most` squares of `multiple` pixels a side, or as
 // few as c allows; most 0: an unchanged copy.

@@ -17,6 +17,7 @@ written() { # NAME TYPE [TAP [LINE...]]
     vlmsh quantize $from "$file" --type $2 >"$work/out" 2>&1 || fail "$name: $(tail -1 "$work/out")"
     [ "$(value 'KL divergence, largest')" = 0.000000 ] || fail "$name: KL divergence"
     [ "$(value 'same likeliest token')" = 100.00% ] || fail "$name: likeliest tokens"
+    grep 'preprocessed differently' "$work/out" && fail "$name: pictures"
     shift; shift; shift
     answer $from "$work/a.safetensors" "$@"
     answer "$file" "$work/b.safetensors" "$@"
@@ -113,6 +114,12 @@ grep -q 'cannot be written as GGUF: "use_bidirectional_attention"' "$work/out" |
 written llava-next bf16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-siglip-llama3 bf16 vision.layer.4.0 -c '/set chat.template plain' -c "/image $scene"
 written llava-1.5 f16 vision.layer.3.0 -c '/set chat.template plain' -c "/image $scene"
+# GGUF has no keys for some steps of the preprocessing.
+cp -rL $llava "$work/padded" && chmod -R u+w "$work/padded"
+jq '.image_processor_type = "LlavaImageProcessor" | .do_pad = true | .resample = 2 | .rescale_factor = 0.002' $llava/preprocessor_config.json >"$work/padded/preprocessor_config.json"
+vlmsh quantize "$work/padded" "$work/padded.gguf" --type f16 >"$work/out" 2>&1 || fail "padded: $(tail -1 "$work/out")"
+grep -q 'with the file, pictures are preprocessed differently: GGUF has no keys for do_pad, resample, rescale_factor$' "$work/out" ||
+    fail "padded: $(cat "$work/out")"
 # An encoder that vlmsh cannot write.
 vlmsh quantize tests/goldens/llava-onevision "$work/one.gguf" --type bf16 --no-compare >"$work/out" 2>&1 || fail "llava-onevision: $(tail -1 "$work/out")"
 grep -q 'the language model alone was written: GGUF has no format for the picture encoder of the family llava-onevision' "$work/out" ||
