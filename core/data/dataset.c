@@ -338,15 +338,21 @@ static void read_references(struct sample *s, const cJSON *json)
     if (number >= 0 && number < INT32_MAX) s->right = (int)number;
 }
 
+char *sample_kind(const cJSON *json)
+{
+    static const char *const keys[] = { "kind", "type", "category" };
+    char *kind = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !kind; i++)
+        kind = read_name(json, keys[i]);
+    return kind ? kind : xstrdup("");
+}
+
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err)
 {
     static const char *const ids[] = { "id", "question_id" }; // the latter in LLaVA's evaluations
-    static const char *const kinds[] = { "kind", "type", "category" };
     *s = (struct sample){ .right = -1 };
     for (size_t i = 0; i < sizeof ids / sizeof *ids && !s->id; i++) s->id = read_name(json, ids[i]);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !s->kind; i++)
-        s->kind = read_name(json, kinds[i]);
-    if (!s->kind) s->kind = xstrdup("");
+    s->kind = sample_kind(json);
     s->metric = read_name(json, "metric");
     keys_unread(json, &s->unread);
     read_references(s, json);

@@ -27,25 +27,27 @@ struct mix {
     struct source *sources;
     size_t count;
     const struct mix_options *options;
+    bool *met; // [options->kind_count] whether a sample has the kind
     FILE *out;
 };
 
 // --- sources -------------------------------------------------------------------------------------
 
-static bool has_kind(const struct mix_options *o, const cJSON *json)
+static bool has_kind(struct mix *m, const cJSON *json)
 {
-    static const char *const keys[] = { "kind", "type", "category" };
-    const char *kind = NULL;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys && !kind; i++)
-        kind = cJSON_GetStringValue(json_get(json, keys[i]));
+    const struct mix_options *o = m->options;
+    bool has = !o->kind_count;
+    char *kind = has ? NULL : sample_kind(json);
     for (size_t i = 0; kind && i < o->kind_count; i++)
-        if (!strcmp(kind, o->kinds[i])) return true;
-    return !o->kind_count;
+        if (!strcmp(kind, o->kinds[i])) has = m->met[i] = true;
+    free(kind);
+    return has;
 }
 
-static int open_source(struct source *s, const struct mix_source *from, const struct mix_options *o,
+static int open_source(struct mix *m, struct source *s, const struct mix_source *from,
                        struct err *err)
 {
+    const struct mix_options *o = m->options;
     if (dataset_open(&s->data, from->path, NULL, err) < 0) return -1;
     s->open = true;
     s->round = -1;
@@ -56,7 +58,7 @@ static int open_source(struct source *s, const struct mix_source *from, const st
     for (int64_t i = 0; i < s->data.count; i++) {
         cJSON *json = o->kind_count ? dataset_json(&s->data, i, err) : NULL;
         if (o->kind_count && !json) return err_in(err, "'%s'", from->path);
-        if (has_kind(o, json)) s->usable[s->count++] = i;
+        if (has_kind(m, json)) s->usable[s->count++] = i;
         cJSON_Delete(json);
     }
     return s->count ? 0 : err_set(err, "'%s' has no sample of these kinds", from->path);
@@ -198,10 +200,13 @@ int mix_write(const struct mix_source *sources, size_t count, const struct mix_o
 {
     struct mix m = { .sources = xcalloc(count, sizeof *m.sources),
                      .count = count,
-                     .options = options };
+                     .options = options,
+                     .met = xcalloc(options->kind_count + 1, sizeof *m.met) };
     int status = 0;
     for (size_t i = 0; i < count && status == 0; i++)
-        status = open_source(&m.sources[i], &sources[i], options, err);
+        status = open_source(&m, &m.sources[i], &sources[i], err);
+    for (size_t i = 0; i < options->kind_count && status == 0; i++)
+        if (!m.met[i]) status = err_set(err, "no sample is of the kind '%s'", options->kinds[i]);
     if (status == 0) {
         const int64_t total = share_out(&m, sources);
         m.out = file_out_open(path, err);
@@ -219,5 +224,6 @@ int mix_write(const struct mix_source *sources, size_t count, const struct mix_o
         free(m.sources[i].order);
     }
     free(m.sources);
+    free(m.met);
     return status;
 }

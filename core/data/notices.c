@@ -13,6 +13,8 @@
 #include "core/template/message.h"
 #include "core/tokenizer/tokenizer.h"
 
+enum { NAMED = 5 }; // absent kinds
+
 struct data_notices data_notices_new(const struct settings *settings)
 {
     return (struct data_notices){ .plain = settings_is(settings, "data.special_tokens", "text") };
@@ -66,6 +68,11 @@ void data_notices_same_pictures(struct data_notices *n, const struct data_notice
         names_add(&n->animations, from->animations.list[i], NULL);
 }
 
+void data_notices_absent(struct data_notices *n, const char *kind)
+{
+    names_add(&n->absent, kind, NULL);
+}
+
 void data_notices_repeated(struct data_notices *n, const struct sample *s)
 {
     n->repeated++;
@@ -95,6 +102,12 @@ char *data_notice(const struct data_notices *n, int index)
                                    "data.special_tokens text keeps them text";
     const long long untrained = n->untrained, special = n->special, samples = n->special_samples;
     const size_t animated = n->animations.count;
+    struct buf absent = { 0 };
+    if (n->absent.count && index-- == 0) {
+        buf_puts(&absent, "no sample is of the kind ");
+        names_put(&absent, &n->absent, NAMED);
+        return buf_take(&absent);
+    }
     char *unread = key_counts_text(&n->unread);
     if (unread && index-- == 0) return unread;
     free(unread);
@@ -132,5 +145,6 @@ void data_notices_release(struct data_notices *n)
     free(n->repeats);
     names_release(&n->pictures);
     names_release(&n->animations);
+    names_release(&n->absent);
     *n = (struct data_notices){ 0 };
 }

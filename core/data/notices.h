@@ -32,6 +32,7 @@ struct data_notices {
     bool plain;              // special tokens stay text (data.special_tokens)
     struct names pictures;   // names of the pictures inspected
     struct names animations; // pictures with several frames; only the first frame is read
+    struct names absent;     // kinds that were asked for, but no sample has
 };
 
 // The parts of a sample that the model reads, as bits; 0: none.
@@ -56,6 +57,8 @@ void data_notices_picture(struct data_notices *n, const char *name, const void *
 // Inspects the first `count` pictures of a dialogue, which a conversation shows.
 void data_notices_shown(struct data_notices *n, const struct dialogue *d, const struct picture *p,
                         size_t count);
+// Notes that no sample of the data has a kind that was asked for.
+void data_notices_absent(struct data_notices *n, const char *kind);
 // Adds the pictures and animations of *from to those of *n.
 void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from);
 // Returns a sentence; NULL past the last one. free() it.

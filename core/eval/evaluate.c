@@ -443,6 +443,8 @@ bool evaluate_next(struct evaluating *v)
             if (!v->stopped) evaluate_end_sample(v, !good);
             v->done += !v->stopped;
         }
+        for (size_t k = 0; k < r->kind_count; k++)
+            v->met[k] |= a.sample.kind && !strcmp(a.sample.kind, r->kinds[k]);
         if (v->done > done) evaluate_note_sample(v, &a.sample, a.status == 0);
         if (a.sample.repeats && r->notices && evaluate_is_of_kind(r, &a.sample))
             data_notices_repeated(r->notices, &a.sample);
@@ -471,6 +473,7 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++)
         settings_reset(v->settings, greedy[i]);
     v->count = evaluate_sample_count(v->r);
+    v->met = xcalloc(r->kind_count + 1, sizeof *v->met);
     if (r->limit && r->limit < v->count) v->count = r->limit;
     v->team = ranks_count(r->ranks);
     v->number = ranks_number(r->ranks);
@@ -494,7 +497,11 @@ int evaluate_close(struct evaluating *v, struct err *err)
         if (v->corpus[i]) metrics[i]->corpus_free(v->corpus[i]);
     e->samples = v->done;
     e->cancelled = v->stopped;
+    // A limit may end before the first sample of a kind.
+    for (size_t k = 0; k < v->r->kind_count && v->at == evaluate_sample_count(v->r); k++)
+        if (v->r->notices && !v->met[k]) data_notices_absent(v->r->notices, v->r->kinds[k]);
     if (v->r->notices) e->notices = data_notices_text(v->r->notices);
+    free(v->met);
     free(v);
     evaluate_totals(e);
     if (e->total_count || e->cancelled) return 0;

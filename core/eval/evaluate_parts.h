@@ -58,6 +58,7 @@ struct evaluating {
     int64_t done, count;
     int64_t at;     // number of samples read
     int64_t passed; // number of these that an earlier process evaluated
+    bool *met;      // [r->kind_count] whether a sample of the kind was read
     bool stopped;
     // Member `number` of a team (ranks, or a rank's flights) that shares the samples. `packs`: it
     // packs its scores into `kept` for the others. All members have the scores of the first

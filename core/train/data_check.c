@@ -261,6 +261,9 @@ int data_check_run(struct data_check *c, const struct dataset *d, const struct m
                              (long long)d->count);
     }
     for (int64_t i = 0; i < d->count; i++) c->samples[i].group = group_of(c, i);
+    for (size_t i = 0, kind; i < o->kind_count; i++)
+        if (!names_find(&c->kinds, o->kinds[i], &kind))
+            data_notices_absent(&c->notices, o->kinds[i]);
     image_decoder_free(k.decoder);
     free(k.shown);
     c->picture_files = k.paths.count;

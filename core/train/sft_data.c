@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/text.h"
 #include "core/data/order.h"
 #include "core/model/families/family.h"
 #include "core/sets/set.h"
@@ -105,6 +106,10 @@ static void take(struct sft_set *set, const struct data_check *c)
     set->chosen = c->chosen;
     set->skipped = c->chosen - c->usable;
     set->unread = key_counts_text(&c->notices.unread);
+    if (c->notices.absent.count) {
+        char *absent = data_notice(&c->notices, 0);
+        text_append(&set->unread, absent);
+    }
     for (size_t i = 0; i < c->finding_count && !set->why; i++) {
         const struct data_finding *f = &c->findings[i];
         if (f->problem != DATA_SAME_ID)

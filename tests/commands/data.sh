@@ -391,6 +391,8 @@ mix "$work/n.jsonl" "$work/lists/lists.jsonl=0"
 check_has "error of a share of 0" 'select(.event == "error").message' "the share must be a number"
 mix "$work/n.jsonl" "$work/lists/lists.jsonl=1" --kind none
 check_has "no such kind" 'select(.event == "error").message' "has no sample of these kinds"
+mix "$work/n.jsonl" "$work/lists/lists.jsonl=1" "$work/a=b.json=1" --kind list,talk,tlak
+check "a kind that no file has" 'select(.event == "error").message' "no sample is of the kind 'tlak'"
 mix "$work/n.jsonl" "$work/data.json"
 check_has "no file with a share" 'select(.event == "error").message' "is not FILE=SHARE"
 mix "$work/n.jsonl" "$work/data.json=1"
