@@ -306,6 +306,9 @@ static int begin(struct sft *t, struct err *err)
     }
     if (agree(t, status, err) < 0) return -1;
     report_peft(t);
+    char *unused = sft_unused(t);
+    if (unused) job_log(t->job, "settings without effect in this run: %s", unused);
+    free(unused);
     optimizer_configure(&t->optimizer, &t->params, t->job->settings, t->plan.steps);
     if (save_newest(t->out.path) >= 0) {
         if (resume(t, err) < 0) return -1;
@@ -551,6 +554,10 @@ static int finish(struct sft *t, struct err *err)
                            "%lld of %lld samples, the first: %.200s", (long long)set->skipped,
                            (long long)set->chosen, set->why ? set->why : "no trained token");
         }
+        char *unused = sft_unused(t);
+        if (unused) job_result(j, "without effect", "%s", unused);
+        free(unused);
+        if (t->report.unscored) job_result(j, "not scored in validation", "%s", t->report.unscored);
         if (t->train.unread) job_result(j, "data", "%s", t->train.unread);
         if (best >= 0) {
             job_result(j, "best step", "%lld", (long long)best);
@@ -646,7 +653,8 @@ static int check(int argc, char **argv, const struct settings *settings, const s
 static char *outcome(const struct job_end *end)
 {
     static const char *const scores[] = { "validation score", "validation loss" };
-    static const char *const skipped[] = { "skipped", "skipped in validation" };
+    static const char *const skipped[] = { "skipped", "skipped in validation",
+                                           "not scored in validation" };
     const char *step = job_end_value(end, "best step");
     const char *model = job_end_value(end, "model"), *adapter = job_end_value(end, "adapter");
     struct buf b = { 0 };
@@ -662,7 +670,7 @@ static char *outcome(const struct job_end *end)
     }
     buf_printf(&b, "%s%s in '%s' (%s)", b.length ? "; " : "", model ? "model" : "adapter",
                model ? model : adapter, model ? "/load opens it" : "/adapter load applies it");
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++) {
         const char *value = job_end_value(end, skipped[i]);
         if (value) buf_printf(&b, "; %s: %s", skipped[i], value);
     }

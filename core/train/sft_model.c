@@ -1,6 +1,7 @@
 // core/train/sft_model.c -- sets up a training run on its model: the adapter, if any, that it
 // continues from, methods, parameters with gradients and moments, arena and tape; and counts their
 // memory.
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/adapter/adapters.h"
@@ -99,7 +100,9 @@ void sft_release(struct sft *t)
     methods_release(&t->methods);
     if (t->base) adapter_free(t->base);
     if (t->arena.backend) arena_release(&t->arena);
+    free(t->report.unscored);
     t->base = NULL;
+    t->report.unscored = NULL;
 }
 
 // Adds the bytes that one pass held when its backward pass began, its arena's peak, and the peak of

@@ -119,6 +119,7 @@ struct sft_report {
     int64_t bytes, moved_us; // of the steps' sums and messages
     int64_t passes;          // in which the ranks summed buckets of gradients
     uint64_t peak;           // of this process's memory (memory_record_peak)
+    char *unscored;          // samples that the last validation could not score; NULL: none
 };
 
 struct sft {
@@ -160,6 +161,10 @@ int sft_prepare(struct sft *t, struct err *err);
 void sft_release(struct sft *t); // a zeroed one may also be released
 // Counts the current and peak memory of a run by part, in the same way for forecasts and real runs.
 void sft_memory(const struct sft *t, struct memory_parts *parts);
+
+// sft_unused.c. Returns the changed settings of training that have no effect in the prepared run,
+// separated by commas; NULL: none. free() it.
+char *sft_unused(const struct sft *t);
 
 // sft_data.c. Opens, checks and splits the data. 0, JOB_STOPPED or -1.
 int sft_data_open(struct sft *t, struct err *err);

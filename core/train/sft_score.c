@@ -89,8 +89,40 @@ static double score_of(const struct evaluation *e)
     return evaluation_main(e)->tally.scores.mean;
 }
 
+// Appends what the score leaves out: samples that it could not score, and questions of other
+// metrics. `set`: the name of the evaluation set, or NULL.
+static void put_unscored(struct buf *to, const char *set, const struct evaluation *e,
+                         const struct metric *m)
+{
+    int64_t others = 0;
+    for (size_t i = 0; i < e->total_count; i++)
+        if (!e->totals[i].kind && e->totals[i].metric != m)
+            others += e->totals[i].tally.scores.count;
+    if (!e->skipped && !others) return;
+    buf_printf(to, "%s%s%s", to->length ? "; " : "", set ? set : "", set ? ": " : "");
+    if (e->skipped)
+        buf_printf(to, "%lld of %lld samples, the first: %s", (long long)e->skipped,
+                   (long long)e->samples, e->why);
+    if (others)
+        buf_printf(to, "%s%lld question%s of other metrics", e->skipped ? "; " : "",
+                   (long long)others, others == 1 ? "" : "s");
+}
+
+// Logs what the score of a validation leaves out, unless it is the same as last time. Empties the
+// buffer.
+static void report_unscored(struct sft *t, struct buf *text)
+{
+    const char *last = t->report.unscored;
+    if (text->length && (!last || strcmp(last, text->data) != 0))
+        job_log(t->job, "validation: not scored: %s", text->data);
+    free(t->report.unscored);
+    t->report.unscored = text->length ? buf_take(text) : NULL;
+    buf_release(text);
+}
+
 static int score_sets(struct sft *t, double *score, double *of_set, struct err *err)
 {
+    struct buf unscored = { 0 };
     *score = 0;
     for (size_t i = 0; i < t->sets.count; i++) {
         const struct sft_scored *one = &t->sets.list[i];
@@ -100,10 +132,15 @@ static int score_sets(struct sft *t, double *score, double *of_set, struct err *
         struct evaluation e = { 0 };
         const int status = evaluate(t, request, &e, err);
         if (status == 0) of_set[i] = score_of(&e);
+        if (status == 0) put_unscored(&unscored, one->name, &e, evaluation_main(&e)->metric);
         evaluation_release(&e);
-        if (status < 0) return err_in(err, "validation: %s", one->name);
+        if (status < 0) {
+            buf_release(&unscored);
+            return err_in(err, "validation: %s", one->name);
+        }
         *score += of_set[i] / (double)t->sets.count;
     }
+    report_unscored(t, &unscored);
     return 0;
 }
 
@@ -129,7 +166,10 @@ int sft_score(struct sft *t, double *score, double *of_set, struct err *err)
     int status = evaluate(t, request, &e, err);
     const struct evaluation_total *total = evaluation_of(&e, t->plan.metric);
     if (status == 0 && total) {
+        struct buf unscored = { 0 };
         *score = total->tally.scores.mean;
+        put_unscored(&unscored, NULL, &e, t->plan.metric);
+        report_unscored(t, &unscored);
     } else if (status == 0) {
         t->in_step = true;
         status = err_set(err, "no held-out sample could be scored by %s%s%s", t->plan.metric->name,

@@ -198,4 +198,16 @@ P
 lines "/load $llava" "/adapter load $work/some"
 check_has "how many tensors are missing" 'select(.event == "notice").text' "the adapter has no tensors for 1 of the "
 check_has "the name of the missing one" 'select(.event == "notice").text' "layers.1.self_attn.q_proj.weight"
+# A validation says which held-out samples its score leaves out; a run, which kinds no sample has, and which
+# settings have no effect.
+sed '1s/"answer": "[^"]*"/"answer": "yes"/; s/{"id"/{"kind": "a", "id"/' "$work/data.jsonl" >"$work/yes.jsonl"
+lines "/load $llava" "/set job.nice 0" "/set train.method layernorm-simple" "/set train.steps 1" "/set train.epochs 2" "/set train.lora.rank 4" \
+    "/set train.lr.ira 0.1" "/set train.weight_decay 0.1" "/set train.eval_every 1" "/set train.filter a,b" "/train $work/yes.jsonl $work/left" /wait \
+    "/set train.validation $work/yes.jsonl" "/set train.score yesno" "/set sample.max_tokens 2" "/train $work/yes.jsonl $work/scored" /wait \
+    "/job $work/left" "/job $work/scored"
+check "left out" 'select(.event=="notice").text | select(contains("is done")) | sub(".*applies it\\); "; "")' "no sample is of the kind b
+not scored in validation: 5 of 6 samples, the first: sample 1: the reference is neither yes nor no; no sample is of the kind b"
+check "without effect" 'select(.event=="table" and .name=="job").rows[] | select(.[0]=="without effect")[1]' \
+    $'train.epochs, train.weight_decay, train.lora.rank, train.eval_every, train.lr.ira\ntrain.epochs, train.weight_decay, train.lora.rank, train.lr.ira'
+
 finish
