@@ -183,6 +183,10 @@ void compare_data_results(struct results *r, const char *const title[2],
     result_row(t, "better in A alone")[0] = (double)d->only[0];
     result_row(t, "better in B alone")[0] = (double)d->only[1];
     if (d->metric && !d->metric->graded) result_row(t, "McNemar's exact test, p")[0] = d->mcnemar;
+    for (int k = 0; k < 2 && d->generated; k++)
+        if (d->evaluation[k].sampling)
+            results_note(r, "%c: answers are greedy, so these settings are not used: %s", 'A' + k,
+                         d->evaluation[k].sampling);
     char *notices = compare_data_notices(d);
     if (notices) results_note(r, "data: %s", notices);
     free(notices);

@@ -456,6 +456,17 @@ bool evaluate_next(struct evaluating *v)
 
 // --- the end -------------------------------------------------------------------------------------
 
+// Returns "KEY=VALUE, ..." of changed settings of sampling; NULL: none is changed.
+static char *sampling_of(const struct settings *s)
+{
+    const struct setting *row;
+    struct buf b = { 0 };
+    for (int i = 0; (row = settings_row(i)); i++)
+        if (row->use == USE_SAMPLING && settings_changed(s, row->key))
+            buf_printf(&b, "%s%s=%s", b.length ? ", " : "", row->key, settings_text(s, row->key));
+    return b.length ? buf_take(&b) : NULL;
+}
+
 struct evaluating *evaluate_open(const struct evaluate_request *r, struct evaluation *e)
 {
     static const char *const greedy[] = { "sample.temperature", "sample.repeat_penalty",
@@ -467,6 +478,8 @@ struct evaluating *evaluate_open(const struct evaluate_request *r, struct evalua
     e->total = r->total;
     if (!e->first && evaluate_has_first(r->settings))
         e->first = xstrdup(settings_text(r->settings, "eval.first"));
+    free(e->sampling);
+    e->sampling = sampling_of(r->settings);
     e->answers_given = r->answer_file != NULL;
     e->arithmetic = model_arithmetic(r->model, r->backend, r->settings);
     v->settings = settings_copy(r->settings);

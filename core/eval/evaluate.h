@@ -152,6 +152,7 @@ struct evaluation {
     int number_count;
     double low, high;
     char *first;            // eval.first; NULL: none (evaluation_first: if it was asked)
+    char *sampling;         // changed settings of sampling, which greedy answers ignore; NULL: none
     bool answers_given;     // answers come from a file: the model only ranks choices
     char *notices;          // of the data (core/data/notices.h); NULL: none
     const char *arithmetic; // precision of matrix products: "f32", "bf16"

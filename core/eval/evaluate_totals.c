@@ -112,6 +112,7 @@ void evaluation_release(struct evaluation *e)
     free(e->totals);
     free(e->why);
     free(e->first);
+    free(e->sampling);
     free(e->notices);
     free(e->scores);
     names_release(&e->total_names);
@@ -156,15 +157,19 @@ static void put_numbers(struct job_results *to, const struct evaluation_total *t
     }
 }
 
+// True if a metric of the totals reads what the model does in this way. Answers from a file are not
+// the model's.
+static bool scores_way(const struct evaluation *e, enum metric_way way)
+{
+    const struct evaluation_total *totals = evaluation_main(e);
+    bool found = false;
+    for (size_t i = 0; totals && i < e->total_count; i++) found |= totals[i].metric->way == way;
+    return found && !(way == METRIC_ANSWERS && e->answers_given);
+}
+
 const char *evaluation_first(const struct evaluation *e)
 {
-    // Losses need no answers, and answers from a file are not the model's.
-    const struct evaluation_total *totals = evaluation_main(e);
-    for (size_t i = 0; totals && i < e->total_count; i++) {
-        const enum metric_way way = totals[i].metric->way;
-        if (way == METRIC_RANKS || (way == METRIC_ANSWERS && !e->answers_given)) return e->first;
-    }
-    return NULL;
+    return scores_way(e, METRIC_RANKS) || scores_way(e, METRIC_ANSWERS) ? e->first : NULL;
 }
 
 void evaluation_report(const struct evaluation *e, struct job_results *to)
@@ -209,6 +214,8 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
         job_results_add(to, "eval.batch", xasprintf("%d", e->batch));
     const char *first = evaluation_first(e);
     if (first) job_results_add(to, "eval.first", xstrdup(first));
+    if (e->sampling && scores_way(e, METRIC_ANSWERS))
+        job_results_add(to, "greedy, not used", xstrdup(e->sampling));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
     // Counts the answers by what happened to their thinking.
     for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)

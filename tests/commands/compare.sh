@@ -164,6 +164,10 @@ same "distance of the answers with a first question" "$(value compare.distance '
 same "tokens of the prompts with a first question" "$(value compare 'prompt tokens' 3 | awk '{print ($1 > 1)}')" 1
 same "the same visual tokens" "$(value compare 'norm of visual tokens, first layer' 3 | awk '{printf "%.4f", $1}')" 1.0000
 
+# Answers are greedy on both sides, whatever the settings of sampling.
+lines "/load $work/tiny" '/set sample.max_tokens 4' "/compare off | sample.temperature=2 --data $work/world/yesno.json --limit 1"
+check "sampling is not used" 'select(.event=="notice" and (.text|contains("greedy"))).text' "B: answers are greedy, so these settings are not used: sample.temperature=2"
+
 # The loss of the data's answers under pruning: keeping all tokens is the same as off.
 lines "/load $work/tiny" "/compare off | prune.score=contribution prune.keep=1 --data $work/world/captions.json --limit 3 --metric loss" \
     "/compare off | prune.score=contribution prune.keep=0.1 --data $work/world/captions.json --limit 3 --metric loss"

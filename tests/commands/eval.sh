@@ -57,6 +57,11 @@ same "samples under a limit" "$(value n | tail -2)" $'3\n2'
 same "kinds of scores" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0]|startswith("score "))[0]' \
     "$work/events" | head -2 | sort)" $'score colour\nscore shape'
 
+# A kind that no sample has, and settings of sampling, which evaluations ignore.
+tiny "/set sample.temperature 0.5" "/eval $work/world/questions.json --kind colour,shade --here" "/eval $work/world/questions.json --limit 1 --metric loss --here"
+same "absent kind" "$(value data)" "no sample is of the kind shade"
+same "sampling that is not used" "$(value 'greedy, not used')" "sample.temperature=0.5"
+
 # The job uses the shell's adapter, with its scale.
 for adapter in ln_tuning lora; do
     printf '%s\n' "/eval $work/world/captions.json --metric loss --limit 2 --here" \
