@@ -6,10 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/event.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
 #include "core/settings/settings.h"
 #include "kernels/backend.h"
+
+static enum setting_stale apply_choice(const struct setting *row, const struct setting_env *env)
+{
+    if (settings_changed(env->settings, row->key) &&
+        settings_real(env->settings, "sample.temperature") == 0)
+        sinks_notice(env->sinks, "%s has no effect while sample.temperature is 0 (greedy decoding)",
+                     row->key);
+    return row->stale;
+}
 
 const struct setting sample_settings[] = {
     { .key = "sample.temperature",
@@ -27,7 +37,8 @@ const struct setting sample_settings[] = {
       .unit = "tokens",
       .stale = STALE_NEXT,
       .use = USE_SAMPLING,
-      .help = "Top-k sampling: draws from the k most likely tokens; 0 disables it." },
+      .help = "Top-k sampling: draws from the k most likely tokens; 0 disables it.",
+      .apply = apply_choice },
     { .key = "sample.top_p",
       .type = SETTING_REAL,
       .max = 1,
@@ -36,7 +47,8 @@ const struct setting sample_settings[] = {
       .use = USE_SAMPLING,
       .help = "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; "
               "1 disables it.",
-      .also = "nucleus" },
+      .also = "nucleus",
+      .apply = apply_choice },
     { .key = "sample.min_p",
       .type = SETTING_REAL,
       .max = 1,
@@ -44,7 +56,8 @@ const struct setting sample_settings[] = {
       .stale = STALE_NEXT,
       .use = USE_SAMPLING,
       .help =
-          "Min-p sampling: drops tokens whose probability is below this fraction of the highest." },
+          "Min-p sampling: drops tokens whose probability is below this fraction of the highest.",
+      .apply = apply_choice },
     { .key = "sample.repeat_penalty",
       .type = SETTING_REAL,
       .min = 0.01,

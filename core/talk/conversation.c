@@ -14,6 +14,24 @@
 
 static const char *const word_auto[] = { "auto", NULL };
 
+// Returns the longest sequence that the model was trained for; 0: no model.
+static int64_t model_limit(const struct model *m)
+{
+    return m ? m->decoder.config.max_positions : 0;
+}
+
+static enum setting_stale apply_context(const struct setting *row, const struct setting_env *env)
+{
+    const int64_t most = model_limit(env->model);
+    if (!settings_is(env->settings, row->key, "auto") && most > 0 &&
+        settings_integer(env->settings, row->key) > most)
+        sinks_notice(env->sinks,
+                     "ctx.max is above the model's limit of %lld tokens: answers beyond it are "
+                     "worse, because the model was not trained on such positions",
+                     (long long)most);
+    return row->stale;
+}
+
 const struct setting ctx_settings[] = {
     { .key = "ctx.max",
       .type = SETTING_INTEGER,
@@ -24,7 +42,8 @@ const struct setting ctx_settings[] = {
       .choices = word_auto,
       .stale = STALE_NEXT,
       .help = "Context size of a conversation; auto is the model's limit, at most 8192.",
-      .also = "context window memory" },
+      .also = "context window memory",
+      .apply = apply_context },
     { 0 },
 };
 
@@ -514,12 +533,6 @@ void said_release(struct said *said)
 }
 
 // --- ids -----------------------------------------------------------------------------------------
-
-// Returns the longest sequence that the model was trained for; 0: no model.
-static int64_t model_limit(const struct model *m)
-{
-    return m ? m->decoder.config.max_positions : 0;
-}
 
 int64_t conversation_limit(const struct model *m, const struct settings *s)
 {
