@@ -273,21 +273,26 @@ static int open_problems(struct object *o, const char *path, struct err *err)
         if (!twice) member[n] = i;
     }
     o->chosen = xcalloc((size_t)cJSON_GetArraySize(test) + 1, sizeof *o->chosen);
+    int status = splits ? 0 : -1;
     cJSON_ArrayForEach(id, test)
     {
         size_t n;
-        if (cJSON_IsString(id) && names_find(&known, id->valuestring, &n) &&
-            !o->parts.lists[member[n]].list)
+        const char *name = cJSON_GetStringValue(id);
+        if (name && names_find(&known, name, &n) && !o->parts.lists[member[n]].list)
             o->chosen[o->count++] = member[n];
+        else if (status == 0)
+            status =
+                err_set(err, "'%s' has the problem \"%.40s\" under \"test\", but '%s' lacks it",
+                        file, name ? name : "", path);
     }
     names_release(&known);
     free(member);
-    if (splits && !o->count)
-        err_set(err, "'%s' lists no problem of '%s' under \"test\"", file, path);
+    if (status == 0 && !o->count)
+        status = err_set(err, "'%s' lists no problem of '%s' under \"test\"", file, path);
     cJSON_Delete(splits);
     free(file);
     free(folder);
-    return o->count ? 0 : -1;
+    return status;
 }
 
 static int read_problem(const struct object *o, struct set_record *r, struct err *err)

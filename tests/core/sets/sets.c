@@ -637,6 +637,13 @@ static void test_refused(void **state)
     check_refused("hellaswag", "n.jsonl", "{\"question\": \"q\", \"endings\": [\"a\", \"b\"]}\n",
                   "has no \"ctx\": is this a file of hellaswag");
     check_refused("scienceqa", "k.json", "{\n\"1\": {\"question\": \"q\"}}", "pid_splits.json");
+    char *lacks = xasprintf("%s/lacks", folder);
+    assert_int_equal(mkdir(lacks, 0777), 0);
+    free(lacks);
+    write_text("lacks/pid_splits.json", "{\"test\": [\"1\", \"2\"]}");
+    check_refused("scienceqa", "lacks/problems.json",
+                  "{\n\"1\": {\"question\": \"q\", \"choices\": [\"a\"], \"answer\": 0}}",
+                  "has the problem \"2\" under \"test\", but");
     check_refused("coco", "twice.json",
                   "{\"images\": [{\"id\": 7, \"file_name\": \"a.jpg\"}, {\"id\": 7.0, "
                   "\"file_name\": \"b.jpg\"}], \"annotations\": []}",
