@@ -169,8 +169,8 @@ unused "sampling is a row only" ""
 grep -q '^sampling, not used *temperature 0.6, top_p 0.9$' "$work/out" || fail "the row of sampling is missing"
 change generation_config.json '.min_new_tokens = 0 | .stop_strings = null | .num_beams = 1 | .repetition_penalty = 1'
 unused "neutral" ""
-change generation_config.json '.repetition_penalty = 1.05 | .begin_suppress_tokens = [1] | .min_new_tokens = 5'
-unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, begin_suppress_tokens, min_new_tokens 5, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05"
+change generation_config.json '.repetition_penalty = 1.05 | .begin_suppress_tokens = [1] | .min_new_tokens = 5 | .penalty_alpha = 0.6 | .watermarking_config = {bias: 2}'
+unused "greedy answers too" "generation_config.json asks for repetition_penalty 1.05, begin_suppress_tokens, min_new_tokens 5, penalty_alpha 0.6, watermarking_config, which vlmsh does not apply (transformers does, even to greedy answers): /set sample.repeat_penalty 1.05"
 # Neither chat nor the batches of /ask --data answer with a token of suppress_tokens.
 printf '{"question": "Hello"}\n{"question": "Hello there"}\n' >"$work/ask.jsonl"
 answers() {
