@@ -14,6 +14,7 @@
 #include "core/adapter/provenance.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
+#include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/data/notices.h"
 #include "core/eval/evaluate_job.h"
@@ -91,6 +92,7 @@ struct running {
     struct data_notices notices;
     struct provenance from;     // model, adapter and settings that the sums depend on
     int64_t next, used, broken; // samples processed, used, skipped
+    int64_t shown;              // samples with a picture, skipped or not
     struct err why;             // why the first skipped sample was skipped
 };
 
@@ -105,6 +107,7 @@ static void note_sample(struct running *r, int64_t index)
     const struct model *m = r->job->model;
     struct sample s;
     const bool read = dataset_read(&r->data, index, &s, NULL) == 0;
+    r->shown += read && s.dialogue.path_count > 0;
     identity_add_pictures(&r->data, read ? &s : NULL, r->pictures,
                           model_has_vision(m) ? &r->notices : NULL);
     data_notices_sample(&r->notices, m->tokenizer, &s,
@@ -306,6 +309,9 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
         job_result(j, "skipped", "%lld of %lld samples%s%s", (long long)(r->next - r->used),
                    (long long)r->next, r->why.text[0] ? ", one of them: " : "", r->why.text);
     char *notices = ranks_number(j->ranks) == 0 ? data_notices_text(&r->notices) : NULL;
+    if (!r->shown && ranks_number(j->ranks) == 0)
+        text_append(&notices, xstrdup("no sample shows a picture: nothing was measured on visual "
+                                      "tokens"));
     if (notices) job_result(j, "data", "%s", notices);
     free(notices);
     return 0;
@@ -324,8 +330,12 @@ static int run(struct job *j, struct err *err)
     struct grid_cell *cell = grid_add(&g, NULL, settings);
     conversation_init(&r.c, j->backend);
     int status = read_options(&r.o, j->argc, j->argv, err);
-    for (int i = 0; status == 0 && (m = method_at(i)); i++)
-        if (m->replaces) status = settings_set(settings, m->toggle.key, m->toggle.off, err);
+    for (int i = 0; status == 0 && (m = method_at(i)); i++) {
+        if (!m->replaces) continue;
+        if (method_on(m, settings))
+            job_log(j, "%s is on, but calibrations run without it", m->title);
+        status = settings_set(settings, m->toggle.key, m->toggle.off, err);
+    }
     cell->set = r.o.set;
     if (status == 0) status = grid_run(&g, &plan, err);
     conversation_release(&r.c);

@@ -22,6 +22,9 @@ out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 
     -c "/capa off" -c "/get *") || fail "/capa fails with a calibration" "$out"
 [[ $out == *"ffn.approx = hadamard"*"ffn.eta = 0.96"*"ffn.approx = off"*"prune.score = off"* && $out == *"ffn.calibration = $dir/"* ]] ||
     fail "/capa makes the wrong settings" "$out"
+out=$(vlmsh $model -c "/set prune.layer 1" -c "/set prune.score contribution" -c "/calibrate norms $dir/data.json $dir/pruned.safetensors" -c /wait -c "/job 2 log") ||
+    fail "/calibrate with pruning" "$out"
+[[ $out == *" is on, but calibrations run without it"* ]] || fail "/calibrate does not say that it switches pruning off" "$out"
 log=$(vlmsh -c "/job 1")
 [[ $log == *"sample #1 is skipped"*missing.png* || $log == *"skipped"*"1 of "* ]] ||
     fail "the missing picture is not reported" "$log"
@@ -33,6 +36,9 @@ echo '[{"id": "a", "conversations": [{"from": "human", "value": "Hi"}, {"from": 
 out=$(vlmsh $model -c "/calibrate phases $dir/text.json $dir/none.safetensors" -c /wait)
 [[ $out == *"shows a picture: /calibrate phases needs pictures"* && ! -e $dir/none.safetensors ]] ||
     fail "/calibrate phases does not refuse data without pictures" "$out"
+out=$(vlmsh $model -c "/calibrate ffn $dir/text.json $dir/text.safetensors" -c /wait)
+[[ $out == *"over 1 sample; no sample shows a picture: nothing was measured on visual tokens"* ]] ||
+    fail "/calibrate ffn does not say that no sample shows a picture" "$out"
 refuse() { # line, part of the message
     out=$(vlmsh $model -c "$1") && fail "'$1' was not refused" "$out"
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
