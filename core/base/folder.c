@@ -63,26 +63,41 @@ bool folder_is_empty(const char *path)
     return empty;
 }
 
+// Returns the path of the folder that `target` links to, since rename does not follow links, or a
+// copy.
+static char *real_of(const char *target)
+{
+    char *real = realpath(target, NULL);
+    return real ? real : xstrdup(target);
+}
+
 static int check_free(const char *target, struct err *err)
 {
-    struct stat st;
+    struct statx st = { 0 };
     const char *last = text_file_name(target);
     if (!*target) return err_set(err, "give the output folder");
     if (!strcmp(last, ".") || !strcmp(last, ".."))
         return err_set(err, "'%s' does not name an output folder: give its name", target);
-    if (lstat(target, &st) < 0 && errno == ENOENT) return 0;
-    if (folder_is_empty(target)) return 0;
-    return err_set(err, "'%s' already exists: choose another folder", target);
+    if (statx(AT_FDCWD, target, AT_SYMLINK_NOFOLLOW, 0, &st) < 0)
+        return errno == ENOENT ? 0
+                               : err_set(err, "cannot create '%s': %s", target, strerror(errno));
+    if (!folder_is_empty(target))
+        return err_set(err, "'%s' already exists: choose another folder", target);
+    // The finished folder could not replace it.
+    if (statx(AT_FDCWD, target, 0, 0, &st) == 0 && st.stx_attributes & STATX_ATTR_MOUNT_ROOT)
+        return err_set(err, "'%s' is a mount point: choose a folder in it", target);
+    return 0;
 }
 
 int folder_begin(struct folder_work *work, const char *target, struct err *err)
 {
-    char *plain = without_slashes(target);
+    char *plain = without_slashes(target), *real = real_of(plain);
     *work = (struct folder_work){ .lock = -1 };
     int status = check_free(plain, err);
-    if (status == 0) work->path = unfinished_begin(plain, true, &work->lock);
+    if (status == 0) work->path = unfinished_begin(real, true, &work->lock);
     if (status == 0 && !work->path)
         status = err_set(err, "cannot create a folder beside '%s': %s", plain, strerror(errno));
+    free(real);
     free(plain);
     if (status < 0) folder_abandon(work);
     return status;
@@ -141,15 +156,16 @@ void folder_sync(const char *path)
 
 int folder_commit(struct folder_work *work, const char *target, struct err *err)
 {
-    char *plain = without_slashes(target), *above = text_folder(plain);
+    char *plain = without_slashes(target), *real = real_of(plain), *above = text_folder(real);
     folder_sync(work->path);
     // An empty folder of that name is replaced; anything else makes rename fail.
-    const int status = rename(work->path, plain);
+    const int status = rename(work->path, real);
     if (status < 0)
         err_set(err, "cannot rename the finished '%s': %s", work->path, strerror(errno));
     else
         folder_sync(above);
     free(above);
+    free(real);
     free(plain);
     if (status < 0) folder_remove(work->path);
     release(work);

@@ -38,4 +38,14 @@ head -c 200000 "$work/internvl/model.safetensors" | grep -aq '"vision_tower.embe
 # Texts around pictures have no token that means a picture.
 vlmsh new --like minicpm-v-4.6 --zeros "$work/minicpm" >/dev/null
 vlmsh "$work/minicpm" -c "/data check $work/world/lessons.json" >"$work/out" 2>&1 || fail "minicpm-v-4.6: $(cat "$work/out")"
+
+# A mount point, which the finished folder could not replace, is refused before the work.
+mkdir "$work/mounted"
+if unshare -rm mount -t tmpfs none "$work/mounted" 2>/dev/null; then
+    unshare -rm sh -c 'mount -t tmpfs none "$1" && "$2" --db "$3" -c "/scenes 1 $1"' sh "$work/mounted" "$VLMSH" \
+        "$work/vlmsh.db" >"$work/out" 2>&1 && fail "a mount point was accepted"
+    grep -q "'$work/mounted' is a mount point: choose a folder in it" "$work/out" || fail "a mount point: $(cat "$work/out")"
+else
+    echo "SKIPPED: mount points: this machine allows no mount"
+fi
 finish

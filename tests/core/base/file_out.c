@@ -254,6 +254,31 @@ static void permissions_follow_the_umask(void **state)
     free(made);
 }
 
+// A finished folder replaces the empty one that a link leads to; a path through a file cannot be
+// written.
+static void a_folder_goes_where_its_link_leads(void **state)
+{
+    struct err err = { 0 };
+    struct stat st;
+    struct folder_work work;
+    char *real = place("disk"), *link = place("link"), *inside = place("link/x/y");
+    assert_int_equal(mkdir(real, 0777), 0);
+    assert_int_equal(symlink(real, link), 0);
+    assert_int_equal(folder_begin(&work, link, &err), 0);
+    assert_memory_equal(work.path, real, strlen(real));
+    assert_int_equal(folder_write(work.path, "x", "x", 1, &err), 0);
+    assert_int_equal(folder_commit(&work, link, &err), 0);
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(folder_begin(&work, link, &err), -1);
+    assert_non_null(strstr(err.text, "already exists"));
+    assert_int_equal(folder_begin(&work, inside, &err), -1);
+    assert_non_null(strstr(err.text, "Not a directory"));
+    free(real);
+    free(link);
+    free(inside);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +292,7 @@ int main(void)
         cmocka_unit_test(input_files_are_kept),
         cmocka_unit_test(models_and_databases_stay),
         cmocka_unit_test(permissions_follow_the_umask),
+        cmocka_unit_test(a_folder_goes_where_its_link_leads),
     };
     folder = scratch_new();
     setenv("XDG_STATE_HOME", folder, 1);
