@@ -244,15 +244,8 @@ static char *find_demo(void)
 static int write_tiny(const char *folder, struct err *err)
 {
     if (places_make_parents(folder, err) < 0) return -1;
-    // Writes a temporary folder and renames it: a second program that starts now finds a whole
-    // model or none.
-    char *next = xasprintf("%s.%d", folder, (int)getpid());
-    int status = new_model_write("tiny", next, 1, NULL, NULL, err);
-    if (status == 0 && rename(next, folder) < 0 && !is_model(folder))
-        status = err_set(err, "cannot rename '%s' to '%s': %s", next, folder, strerror(errno));
-    if (status == 0 && is_model(next)) folder_remove(next); // the other program was faster
-    free(next);
-    return status;
+    // Another program that starts now may be faster.
+    return new_model_write("tiny", folder, 1, NULL, NULL, err) < 0 && !is_model(folder) ? -1 : 0;
 }
 
 static int load_tiny(struct engine *e, struct err *err)

@@ -48,4 +48,11 @@ if unshare -rm mount -t tmpfs none "$work/mounted" 2>/dev/null; then
 else
     echo "SKIPPED: mount points: this machine allows no mount"
 fi
+
+# The small default model replaces what a killed process left of it.
+mkdir -p "$work/bin" "$work/cache/vlmsh/tiny.part-abc123"
+cp "$VLMSH" "$work/bin/vlmsh" # has no demo model beside it
+XDG_CACHE_HOME=$work/cache "$work/bin/vlmsh" --db "$work/vlmsh.db" -c '/set sample.max_tokens 1' -c Hello \
+    >"$work/out" 2>&1 || fail "the default model: $(tail -1 "$work/out")"
+same "what is left of the default model" "$(cd "$work/cache/vlmsh" && echo tiny*)" tiny
 finish
