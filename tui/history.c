@@ -13,6 +13,7 @@
 #include "core/base/file_in.h"
 #include "core/base/mem.h"
 #include "core/base/places.h"
+#include "core/base/unfinished.h"
 #include "tui/guard.h"
 
 enum {
@@ -74,15 +75,15 @@ static bool write_entry(int file, const char *entry)
 // Replaces the file by the entries of readline's list, which has no duplicates.
 static void rewrite(const char *path)
 {
-    char *next = xasprintf("%s.%d", path, (int)getpid());
-    int file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file >= 0) {
-        bool written = true;
-        for (int i = 0; i < history_length && written; i++)
-            written = write_entry(file, history_get(history_base + i)->line);
-        if (close(file) < 0 || !written || rename(next, path) < 0) unlink(next);
-    }
-    free(next);
+    int file;
+    char *part = unfinished_begin(path, false, &file);
+    if (!part) return;
+    bool written = fchmod(file, 0600) == 0;
+    for (int i = 0; i < history_length && written; i++)
+        written = write_entry(file, history_get(history_base + i)->line);
+    if (!written || rename(part, path) < 0) unlink(part);
+    close(file);
+    free(part);
 }
 
 static void read_entries(const char *path)

@@ -71,6 +71,33 @@ static void test_long(void **state)
     scratch_remove(folder);
 }
 
+// A file with too many duplicates is rewritten; what a killed process left is removed.
+static void test_rewritten(void **state)
+{
+    char *folder = scratch_new(), *path = xasprintf("%s/full-history", folder);
+    char *left = xasprintf("%s.part-abc123", path), line[16] = "";
+    FILE *f = fopen(left, "we");
+    fclose(f);
+    f = fopen(path, "we");
+    for (int i = 0; i < 10001; i++) fputs(i % 2 ? "one\n" : "two\n", f);
+    fclose(f);
+    struct history *h = history_open(path);
+    const char *expected[] = { "one", "two" };
+    expect_entries(2, expected);
+    history_close(h);
+    assert_int_not_equal(access(left, F_OK), 0);
+    struct stat s;
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+    f = fopen(path, "re");
+    assert_int_equal(fread(line, 1, sizeof line, f), 8);
+    fclose(f);
+    assert_string_equal(line, "one\ntwo\n");
+    free(left);
+    free(path);
+    scratch_remove(folder);
+}
+
 static void test_without_a_file(void **state)
 {
     struct history *h = history_open("/proc/none/history");
@@ -87,6 +114,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_long),
+        cmocka_unit_test(test_rewritten),
         cmocka_unit_test(test_without_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
