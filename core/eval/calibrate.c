@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/adapter/provenance.h"
+#include "core/base/file_out.h"
 #include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/text.h"
@@ -74,6 +75,7 @@ static int check(int argc, char **argv, const struct settings *settings, const s
     if (status == 0) status = set_source_check(&o.set, err);
     if (status == 0 && access(o.out, F_OK) == 0)
         status = err_set(err, "'%s' already exists: choose another name", o.out);
+    if (status == 0) status = file_out_check(o.out, err);
     set_source_release(&o.set);
     return status;
 }
@@ -302,7 +304,10 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
         return err_set(err, "no sample of '%s' shows a picture: /calibrate %s needs pictures",
                        set->data, r->o.kind->name);
 
-    if (write_sums(r, true, err) < 0) return -1;
+    if (write_sums(r, true, err) < 0) {
+        write_sums(r, false, NULL); // the resumed job then only writes OUT
+        return -1;
+    }
     job_result(j, "calibration", "%s", r->o.out);
     job_result(j, "samples", "%lld", (long long)r->used);
     if (r->next > r->used) // the reason is unknown if the sample was skipped before a pause

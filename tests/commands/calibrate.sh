@@ -44,9 +44,15 @@ refuse() { # line, part of the message
     [[ $out == *"$2"* ]] || fail "'$1' should say: $2" "$out"
 }
 refuse "/calibrate ffn $dir/data.json $dir/ffn.safetensors" "exists"
+refuse "/calibrate ffn $dir/data.json $dir/nowhere/x" "cannot write '$dir/nowhere/x'"
 refuse "/calibrate ffm $dir/data.json $dir/x" "no calibration kind"
 refuse "/calibrate ffn $dir/none.json $dir/x" "cannot open"
 refuse "/calibrate ffn $dir/data.json $dir/x --limit 0" "--limit"
+# If the file cannot be written (its unfinished name is too long here), the sums are kept for a resumed job.
+long=$(printf 'x%.0s' {1..250})
+out=$(vlmsh $model -c "/calibrate ffn $dir/data.json $dir/$long" -c /wait) && fail "a name that is too long was accepted" "$out"
+[[ $out == *"File name too long"* ]] || fail "the refused name is not named" "$out"
+compgen -G "$dir/*.jobs/*/sums.safetensors" >/dev/null || fail "the sums are lost"
 refuse "/calibration load $dir/data.json" "data.json"
 refuse "/calibration eat" "neither a file nor an action of /calibration"
 refuse "/set sinks.calibration $dir/ffn.safetensors" "sinks.dims"
