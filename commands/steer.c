@@ -171,9 +171,11 @@ static int check_new(const char *path, struct err *err)
     if (strpbrk(path, ",="))
         return err_set(
             err, "'%s' cannot name a steering vector: the name must not contain , or =", path);
+    if (!strcmp(text_file_name(path), ".safetensors"))
+        return err_set(err, "the name of the steering vector is empty");
     if (access(path, F_OK) == 0)
         return err_set(err, "'%s' already exists: choose another name", path);
-    return 0;
+    return file_out_check(path, err);
 }
 
 // Shows the vectors and records the line in the session, with --once, so that a script that repeats

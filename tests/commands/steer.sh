@@ -19,6 +19,10 @@ layer  vector norm  state norm  separated
 'where.safetensors' already exists: nothing to do
 > /steer make where --plus where.txt --minus colour.txt
 error: 'where.safetensors' already exists: choose another name
+> /steer make none/x --plus where.txt --minus colour.txt
+error: cannot write 'none/x.safetensors': No such file or directory
+> /steer make "" --plus where.txt --minus colour.txt
+error: the name of the steering vector is empty
 > /steer make x.gguf --plus where.txt --minus colour.txt --layer 6 --method pca
 [steer.made]
 layer  vector norm  state norm  separated
