@@ -81,7 +81,7 @@ static int check_path(const char *path, struct err *err)
     struct stat st;
     if (status < 0) err_set(err, "cannot write '%s': %s", path, strerror(errno));
     free(folder);
-    if (status < 0 || stat(path, &st) < 0 || st.st_size == 0) return status;
+    if (status < 0 || stat(path, &st) < 0 || (S_ISREG(st.st_mode) && !st.st_size)) return status;
     struct safetensors *f = safetensors_open(path, NULL);
     const char *mark = f ? safetensors_metadata(f, mark_key) : NULL;
     const bool ours = mark && !strcmp(mark, mark_value);

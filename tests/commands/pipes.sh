@@ -179,6 +179,11 @@ except subprocess.TimeoutExpired:
     got=$(tail -1 "$work/out")
     [ "$got" = 130 ] || fail "$name: $got"
 }
+# A dump does not replace a pipe.
+mkfifo "$work/pipe.safetensors"
+vlmsh $llava -c "/dump logits $work/pipe.safetensors" >"$work/out" 2>&1 && fail "a dump may replace a pipe"
+grep -q "pipe.safetensors' already exists and is not a dump" "$work/out" || fail "dump: $(cat "$work/out")"
+
 exec 7<>"$work/pipe" 6<>"$work/pipe.md" # open on both sides: no end, no data
 interrupted "script that has no writer" -c /version -f "$work/pipe.png"
 interrupted "script that has no data" -c /version -f "$work/pipe"
