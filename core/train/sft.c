@@ -532,9 +532,7 @@ static int finish(struct sft *t, struct err *err)
         save_best_read(t->out.path, &t->params, best, &why) < 0)
         status = err_set(err, "%s; resume the run to continue without them", why.text);
     if (status == 0) status = result_write(t->out.path, &t->params, t->base, &what, err);
-    if (status == 0) status = record(t, what, err);
-    if (status == 0) {
-        tidy(t, settings_integer(j->settings, "train.keep"));
+    if (status == 0) { // before the record, after which nothing of the run is repeated
         job_result(j, what, "%s", t->out.path);
         if (t->state.point.step != t->report.begun_step) { // this process has computed steps
             struct memory_parts took;
@@ -568,7 +566,9 @@ static int finish(struct sft *t, struct err *err)
                 job_result(j, "validation loss", "%.6g", t->state.point.best);
             free(name);
         }
+        status = record(t, what, err);
     }
+    if (status == 0) tidy(t, settings_integer(j->settings, "train.keep"));
     return status;
 }
 

@@ -521,8 +521,8 @@ static int run(struct job *j, struct err *err)
         status =
             err_set(err, "no value of %s was scored%s%s", s.key, why ? ": " : "", why ? why : "");
     if (status == 0) link_best(j, &s, best);
+    if (status == 0) report_results(j, &s, best); // after the record, nothing is repeated
     if (status == 0) status = record(&s, &out, &s.values[best], err);
-    if (status == 0) report_results(j, &s, best);
 out:
     if (first) run_folder_close(&out);
     release(&s);

@@ -14,10 +14,12 @@
 #include <cmocka.h>
 
 #include "core/base/file_in.h"
+#include "core/base/json.h"
 #include "core/files/safetensors.h"
 #include "core/jobs/job.h"
 #include "core/model/model.h"
 #include "core/settings/settings.h"
+#include "core/train/run_folder.h"
 #include "tests/core/scratch.h"
 #include "tests/device.h"
 
@@ -64,9 +66,19 @@ struct trial {
     struct err err;
 };
 
+// A process killed after the record that the run is done never repeats its results.
+static inline void check_not_recorded(const struct trial *t)
+{
+    struct err err;
+    cJSON *record = run_folder_read(t->job.argv[t->job.argc - 1], &err);
+    assert_string_equal(cJSON_GetStringValue(json_get(record, "state")), "running");
+    cJSON_Delete(record);
+}
+
 static inline void trial_emit(void *self, const struct event *e)
 {
     struct trial *t = self;
+    if (e->kind == EVENT_RESULT) check_not_recorded(t);
     if (e->kind == EVENT_NOTICE) buf_printf(&t->log, "%s\n", e->text);
     if (e->kind == EVENT_RESULT) buf_printf(&t->results, "%s: %s\n", e->key, e->value);
     if (e->kind == EVENT_STEP) t->steps = e->count + 1;
