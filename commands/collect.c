@@ -13,6 +13,7 @@
 #include "core/base/csv.h"
 #include "core/base/file_in.h"
 #include "core/base/file_out.h"
+#include "core/base/folder.h"
 #include "core/base/items.h"
 #include "core/base/text.h"
 #include "core/eval/grid.h"
@@ -313,6 +314,11 @@ static int add_rows(const struct collecting *c, struct csv *t, struct err *err)
 static int keep(const struct collecting *c, const struct shell *shell, struct err *err)
 {
     struct csv t;
+    char *folder = text_folder(c->file);
+    // Another /collect may add rows at the same time. Without the lock, which a run may hold, adds
+    // the rows all the same.
+    const int lock = folder_lock(folder, "collecting", NULL);
+    free(folder);
     size_t others = 0;
     int status = open_file(c, &t, err);
     for (size_t r = t.row_count; status == 0 && r-- > 0;) {
@@ -338,6 +344,7 @@ static int keep(const struct collecting *c, const struct shell *shell, struct er
                      "state (column %s): --again replaces them",
                      c->file, others, others == 1 ? "" : "s", PROVENANCE_COLUMN_STATE);
     csv_release(&t);
+    if (lock >= 0) close(lock);
     return status;
 }
 

@@ -463,4 +463,15 @@ sample.max_tokens = 7
 > /set sample.max_tokens \${HOME:-7}
 error: sample.max_tokens cannot be '$work': use a whole number from 1 to 1000000000
 E
+
+# Rows that another process adds while this one writes its own are kept.
+mkdir "$work/both"
+both() { lines "/load $llava" "/image $scene" "/forward What is this?" "/collect $work/both/t.csv run=$1 \"x=@keys and values\" : /memory"; }
+both a
+mv "$work/both/t.csv" "$work/both/other.csv"
+flock "$work/both" sh -c 'echo held >"$1/held"; sleep 1; cp "$1/other.csv" "$1/t.csv"' sh "$work/both" &
+until [ -e "$work/both/held" ]; do sleep 0.02; done
+both b
+wait
+same "rows of two processes" "$(cut -d, -f1 "$work/both/t.csv" | paste -sd' ')" "run a b"
 finish
