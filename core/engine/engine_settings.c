@@ -154,7 +154,7 @@ void engine_restore(struct engine *e, const struct change *list, size_t count)
 {
     struct proposal p = proposal_of(e);
     struct err err;
-    p.restored = true;
+    p.restored = p.single = true; // they may have been set one by one
     if (change(e, &p, list, count, &err) < 0) sinks_notice(e->sinks, "%s", err.text);
 }
 

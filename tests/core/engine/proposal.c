@@ -285,22 +285,28 @@ static void valid_settings_are_restored(void **state)
     end(&g, &said);
 }
 
-// Values that contradict each other may be set one by one, and do not block other settings.
+// Values that contradict each other may be set one by one, and do not block other settings; a
+// session restores them.
 static void inconsistent_values_block_no_other_change(void **state)
 {
     const struct change other[] = { { "sample.top_k", "7" }, { "norm.align", "on" } };
+    const struct change both[] = { { "prune.score", "contribution" }, { "prune.layer", "0,2" } };
     struct golden g;
     struct buf said;
     struct err err = { 0 };
     begin(&g, &said);
-    must(engine_set(g.engine, "prune.score", "contribution", &err), &err);
-    must(engine_set(g.engine, "prune.layer", "0,2", &err), &err);
+    must(engine_set(g.engine, both[0].key, both[0].value, &err), &err);
+    must(engine_set(g.engine, both[1].key, both[1].value, &err), &err);
     assert_int_equal(count_of(&said, "one value per layer"), 1);
     must(engine_set_all(g.engine, other, 2, &err), &err);
     must(engine_set(g.engine, "adapter", LORA, &err), &err);
     assert_string_equal(value(&g, "prune.layer"), "0,2");
     assert_null(engine_propose(g.engine, other, 2, &err)); // a computation needs consistent values
     assert_non_null(strstr(err.text, "one value per layer"));
+    must(engine_reset(g.engine, NULL, &err), &err);
+    engine_restore(g.engine, both, 2);
+    assert_string_equal(value(&g, "prune.layer"), "0,2");
+    assert_string_equal(value(&g, "prune.score"), "contribution");
     end(&g, &said);
 }
 
