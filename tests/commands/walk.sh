@@ -18,7 +18,9 @@ settings = ["sample.temperature 0.8", "sample.temperature 0", "sample.seed 7", "
             "image.max_tokens 9", "image.max_tokens 0", "image.downsample 0.5", "image.downsample 1", "prune.keep 0.5",
             "prune.score attention", "prune.score off", "norm.align on", "norm.align off", "kv.dtype f32",
             "kv.dtype auto", "chat.template plain", "chat.template vicuna", "chat.template auto", "sample.lookahead off",
+            "prune.layer 0,1", "prune.layer auto", "prune.mode dynamic", "ffn.approx skip",
             "ctx.max 600", "ctx.max auto", "adapter none", "adapter.scale 0.5", "sample.max_tokens 9"]
+presets = ["capa-prune", "capa-dynamic", "fastv", "feather", "norm-alignment", "baseline"]
 state = {"model": llava, "loaded": True, "names": 0}
 
 def load(model):
@@ -41,6 +43,9 @@ steps = [
     (2, lambda: [draw.choice(["/capa", "/align", "/ira", "/baseline"])]),
     (2, lambda: [f"/adapter load {draw.choice(adapters)}"]), (1, lambda: ["/adapter unload"]),
     (2, lambda: [f"/later 2 {draw.choice(settings).replace(' ', '=')}"] + ask()),
+    (2, lambda: [f"/preset load {draw.choice(presets)}"]), (1, lambda: ["/preset save mine"]),
+    (1, lambda: ["/preset load mine"]), (2, lambda: [f"/hide {draw.choice(['visual', 'last', 'off'])}"]),
+    (1, lambda: ["/compare off | prune.score=uniform prune.layer=0 prune.keep=0.5 what?"]),
     (1, lambda: ["/forward what?"]), (1, lambda: ["/image --clear"]), (1, lambda: ["/context"]),
     (4, lambda: load(draw.choice([llava, llama, qwen, work + "/moved"]))), (3, unload), (3, lambda: load(state["model"])),
     (1, lambda: name("/session fork")), (1, lambda: name("/session rename")), (1, lambda: name("/session new")),
