@@ -72,10 +72,24 @@ const struct command command_calibrate = {
 
 // --- /calibration --------------------------------------------------------------------------------
 
+// Records the file for /calibration list.
+static int note(struct shell *shell, const struct calibration *c, const char *path, struct err *err)
+{
+    char hash[HASH_HEX];
+    if (hash_file(path, hash, err) < 0) return -1;
+    const struct calibration_row row = { .path = (char *)path,
+                                         .hash = hash,
+                                         .kind = (char *)calibration_kind_of(c)->name,
+                                         .model = (char *)(c->model ? c->model : ""),
+                                         .data = (char *)(c->data ? c->data : ""),
+                                         .count = c->count };
+    return store_calibration_note(shell->store, &row, err);
+}
+
 static int load(struct shell *shell, int argc, char **argv, struct err *err)
 {
     struct calibration c;
-    char hash[HASH_HEX], *path = realpath(argv[0], NULL); // a session may resume in another folder
+    char *path = realpath(argv[0], NULL); // a session may resume in another folder
     if (!path) return err_set(err, "cannot read '%s': %s", argv[0], strerror(errno));
     if (calibration_open(&c, path, err) < 0) {
         free(path);
@@ -86,15 +100,7 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
     char *key = xasprintf("%s.calibration", kind->name);
     int status = m ? calibration_fits(&c, m, err) : 0;
     if (status == 0) status = engine_set(shell->engine, key, path, err);
-    if (status == 0 && shell->store && (status = hash_file(path, hash, err)) == 0) {
-        const struct calibration_row row = { .path = path,
-                                             .hash = hash,
-                                             .kind = (char *)kind->name,
-                                             .model = (char *)(c.model ? c.model : ""),
-                                             .data = (char *)(c.data ? c.data : ""),
-                                             .count = c.count };
-        status = store_calibration_note(shell->store, &row, err);
-    }
+    if (status == 0 && shell->store) status = note(shell, &c, path, err);
     if (status == 0 && !c.model)
         sinks_notice(shell->sinks, "'%s' does not record its model: assuming that it fits", path);
     calibration_close(&c);
@@ -103,8 +109,24 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
     return status;
 }
 
+// Records the calibrations in use, which /set or a preset may have loaded.
+static void note_used(struct shell *shell)
+{
+    const struct calibration_kind *kind;
+    for (int i = 0; (kind = calibration_kind_at(i)); i++) {
+        struct calibration c;
+        char *key = xasprintf("%s.calibration", kind->name);
+        const char *path = settings_text(engine_settings(shell->engine), key);
+        free(key);
+        if (!strcmp(path, "none") || calibration_open(&c, path, NULL) < 0) continue;
+        note(shell, &c, path, NULL);
+        calibration_close(&c);
+    }
+}
+
 static int list(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    note_used(shell);
     struct calibration_row *rows;
     struct table_builder t;
     size_t count;
@@ -161,8 +183,7 @@ static int show(struct shell *shell, int argc, char **argv, struct err *err)
 }
 
 static const struct command_action actions[] = {
-    { "list", NULL, "lists all calibrations loaded so far", 0, 0, .needs = NEEDS_STORE,
-      .run = list },
+    { "list", NULL, "lists all calibrations used so far", 0, 0, .needs = NEEDS_STORE, .run = list },
     { "load", "FILE", "uses this file: sets KIND.calibration to its path", 1, 1, .run = load },
     { "show", "[FILE]", "shows a file's contents; without FILE, the calibrations in use", 0, 1,
       .run = show },

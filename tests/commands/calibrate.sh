@@ -25,6 +25,8 @@ out=$(vlmsh $model -c "/calibration load $dir/ffn.safetensors" -c "/set ffn.eta 
 out=$(vlmsh $model -c "/set prune.layer 1" -c "/set prune.score contribution" -c "/calibrate norms $dir/data.json $dir/pruned.safetensors" -c /wait -c "/job 2 log") ||
     fail "/calibrate with pruning" "$out"
 [[ $out == *" is on, but calibrations run without it"* ]] || fail "/calibrate does not say that it switches pruning off" "$out"
+out=$("$VLMSH" $model --db "$dir/other" -c "/set ffn.calibration $dir/ffn.safetensors" -c /calibration) || fail "/calibration fails" "$out"
+[[ $out == *"yes "*"ffn.safetensors"* ]] || fail "a calibration that /set loaded is not listed" "$out"
 log=$(vlmsh -c "/job 1")
 [[ $log == *"sample #1 is skipped"*missing.png* || $log == *"skipped"*"1 of "* ]] ||
     fail "the missing picture is not reported" "$log"
