@@ -224,6 +224,7 @@ const struct command command_ask = {
     .rest = true,
     .split = true,
     .question = true,
+    .writes = true,
     .needs = NEEDS_MODEL,
     .run = ask_run_command,
 };

@@ -82,6 +82,7 @@ const struct command command_boxes = {
         "belong to the last picture before the answer. The model family determines how the "
         "numbers in an answer are read; the setting image.boxes overrides it (docs/chat.md).",
     .max = 1,
+    .writes = true,
     .complete = COMPLETE_PATH,
     .run = boxes_run,
 };

@@ -65,6 +65,7 @@ const struct command command_calibrate = {
         "/calibration load OUT uses the result.",
     .options = calibrate_rows,
     .min = 1,
+    .writes = true,
     .complete = COMPLETE_PATH,
     .actions = calibrate_actions,
     .run = calibrate_run,

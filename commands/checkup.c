@@ -80,6 +80,7 @@ const struct command command_checkup = {
                "resume the job or repeat the command. The command or job fails if a check fails. "
                "`vlmsh checkup MODEL` does the same.",
     .options = checkup_rows,
+    .writes = true,
     .complete = COMPLETE_MODEL,
     .actions = actions,
     .run = checkup_command,

@@ -290,8 +290,10 @@ static int eval_run(struct shell *shell, int argc, char **argv, struct err *err)
                          where.ranks ? "--ranks" : "--sbatch and --submit");
     if (status == 0 && here)
         status = evaluate_here(shell, &o, count, plain, err);
-    else if (status == 0 && (status = command_check_needs(shell, NEEDS_STORE, err)) == 0)
+    else if (status == 0 && (status = command_check_needs(shell, NEEDS_STORE, err)) == 0) {
+        if (o.force) file_out_force(true); // for --sbatch; command_execute restores the flag
         status = shell_start_job(shell, "evaluate", argc, words, err);
+    }
     free(plain);
     evaluate_options_release(&o);
     free(words);

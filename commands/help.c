@@ -83,8 +83,6 @@ static void help_command(const struct shell *shell, const struct command *c)
     char *details = command_details(c);
     buf_printf(&b, "%s\n\n%s\n", c->usage, c->help);
     if (*details) buf_printf(&b, "\n%s\n", details);
-    if (c->writes && !strstr(details, "\n--force "))
-        buf_puts(&b, "\n--force  replaces an existing file that vlmsh did not write\n");
     if (c->alias) buf_printf(&b, "\nAliases: %s\n", c->alias);
     b.data[--b.length] = '\0'; // drops the final newline
     sinks_text(shell->sinks, "%s", b.data);

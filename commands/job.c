@@ -10,6 +10,7 @@
 #include "commands/parse.h"
 #include "core/base/pace.h"
 #include "core/draw/plot.h"
+#include "sessions/job_queue.h"
 #include "sessions/job_ranks.h"
 
 // The following functions return the text of a table cell, "" if unknown; the caller frees it.
@@ -276,6 +277,11 @@ static int resume_job(struct shell *shell, int argc, char **argv, struct err *er
         status = settings_set(s, "job.ranks", where.ranks, err);
         if (status == 0 && kind) status = job_check_ranks(kind, s, *row.script, err);
         settings_free(s);
+        if (status == 0 && *row.script && job_script_edited(row.script))
+            status = err_set(err,
+                             "'%s' has changed since vlmsh wrote it, so --ranks cannot replace its "
+                             "--ntasks: remove the file, and vlmsh writes it again",
+                             row.script);
     }
     job_row_release(&row);
     if (status == 0) status = store_job_start(shell->store, id, where.ranks, err);

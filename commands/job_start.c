@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
+#include "core/base/file_out.h"
 #include "core/base/names.h"
 #include "core/engine/device.h"
 #include "core/files/checkpoint.h"
@@ -43,6 +44,8 @@ int shell_take_where(const struct job_kind *k, int *argc, char **argv, struct jo
         } else if (++i == *argc) {
             return err_set(err, ranks ? "--ranks needs a number of processes: --ranks 2"
                                       : "--sbatch needs a file for the script: --sbatch job.sh");
+        } else if (*(ranks ? &where->ranks : &where->script)) {
+            return err_set(err, "%s is given twice: it takes one value", argv[i - 1]);
         } else {
             *(ranks ? &where->ranks : &where->script) = argv[i];
         }
@@ -171,6 +174,7 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     char **words = xcalloc((size_t)argc + 1, sizeof *words);
     for (int i = 0; i < argc; i++) words[i] = argv[i];
     int status = shell_take_where(k, &argc, words, &where, err);
+    if (status == 0 && where.script) status = file_out_check(where.script, err);
     if (status == 0) status = add_job(shell, k, argc, words, &where, &id, err);
     free(words);
     if (status < 0) return -1;

@@ -37,6 +37,7 @@ const struct command command_sweep = {
         "continues the unfinished run.",
     .min = 1,
     .options = sweep_rows,
+    .writes = true,
     .needs = NEEDS_STORE,
     .complete = COMPLETE_PATH,
     .run = sweep_run,

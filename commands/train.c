@@ -228,6 +228,7 @@ const struct command command_train = {
         "also take --ranks.",
     .options = sft_rows,
     .min = 1,
+    .writes = true,
     .complete = COMPLETE_PATH,
     .actions = actions,
     .run = train_run,

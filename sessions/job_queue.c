@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file_out.h"
 #include "core/base/program.h"
+#include "core/base/written.h"
 #include "sessions/job_channel.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_reports.h"
@@ -112,8 +114,8 @@ static int check_names(const struct job_row *row, const char *folder, struct err
     return 0;
 }
 
-// Writes the specification and the script of a waiting job; *folder: the job's folder, under the
-// path that other machines know.
+// Writes the specification and, unless `path` is NULL, the script of a waiting job; *folder: the
+// job's folder, under the path that other machines know.
 static int prepare(struct store *s, const struct job_row *row, const char *path, char **folder,
                    struct err *err)
 {
@@ -125,16 +127,18 @@ static int prepare(struct store *s, const struct job_row *row, const char *path,
     if (status == 0) status = job_import_all(s, row->id, err);
     if (status == 0) status = job_request_write(*folder, JOB_GO, err);
     if (status == 0) status = job_spec_write(*folder, row, NULL, err);
-    if (status == 0) {
+    if (status == 0 && path) {
         put_script(&text, row, *folder, program ? program : "vlmsh");
-        FILE *f = fopen(path, "we");
-        bool good = f && fputs(text.data, f) >= 0;
-        if (f && fclose(f) != 0) good = false;
-        status = good ? 0 : err_set(err, "cannot write '%s': %s", path, strerror(errno));
+        status = file_out_write(path, text.data, text.length, err);
     }
     buf_release(&text);
     free(program);
     return status;
+}
+
+bool job_script_edited(const char *path)
+{
+    return access(path, F_OK) == 0 && !written_unchanged(path);
 }
 
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err)
@@ -195,7 +199,8 @@ int store_job_submit(struct store *s, int64_t id, struct err *err)
     else if (!queue_ended(row.queued))
         status = err_set(err, "job %lld is already in the queue (Slurm job %s, %s)", (long long)id,
                          row.queue, row.queued);
-    if (status == 0) status = prepare(s, &row, row.script, &folder, err);
+    const char *path = job_script_edited(row.script) ? NULL : row.script; // submitted as it is
+    if (status == 0) status = prepare(s, &row, path, &folder, err);
     if (status == 0) status = submit(s, &row, err);
     free(folder);
     job_row_release(&row);

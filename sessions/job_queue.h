@@ -15,9 +15,12 @@
 #include "sessions/jobs.h"
 
 // Writes a script for the job, with the options in the job's settings, to `path` (NULL: into the
-// job's folder). The user may also submit the script with sbatch.
+// job's folder), as a file that the user named (core/base/file_out.h). The user may also submit the
+// script with sbatch.
 int store_job_script(struct store *s, int64_t id, const char *path, struct err *err);
-// Rewrites the job's script and submits it.
+// Returns whether the script exists and somebody has changed it since vlmsh wrote it.
+bool job_script_edited(const char *path);
+// Rewrites the job's script, unless somebody has edited it, and submits it.
 int store_job_submit(struct store *s, int64_t id, struct err *err);
 int store_job_withdraw(struct store *s, int64_t id, struct err *err);
 

@@ -21,8 +21,12 @@ H           box    0   0  48  48
 picture 0, in its pixels; numbers read as llava: 0 to 1 of the square that the encoder sees (image.boxes)
 left out: 1 box outside the picture
 S
+echo mine >other.csv
+lines "/load $root/demo/model" "/messages talk.json" "/boxes other.csv" "/boxes other.csv --force"
+check "another file is replaced only with --force" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true true false true'
 lines "/load $root/demo/model" "/messages talk.json" "/boxes boxes.csv" "/boxes boxes.png" "/boxes boxes.txt" \
     "/set image.boxes pixels" "/boxes"
+same "the file that was replaced" "$(cat other.csv)" "$(cat boxes.csv)"
 same "boxes in the saved CSV" "$(cat boxes.csv)" $'label,kind,x,y,w,h\n"red circle","box",24,48,48,48\n"H","box",0,0,48,48'
 check "a box in pixels" 'select(.event == "table" and .name == "boxes").rows[2]' '[
   "",

@@ -58,9 +58,18 @@ done
 [ "$(find "$shared" -name order.json | wc -l)" = 1 ] || fail "no order in the shared folder"
 same "computes on the GPUs" "$(jq -r .device "$shared"/*/order.json)" cuda
 
+# No other file is replaced, and a script that the user has edited is submitted as it is.
+echo mine >"$work/mine.sh"
+lines "${common[@]}" "/train $work/data.jsonl $work/m --sbatch $work/mine.sh"
+check_has "another file" 'select(.event == "error").message' "'$work/mine.sh' already exists, and vlmsh did not write it"
+same "is unchanged" "$(cat "$work/mine.sh")" mine
+echo '# mine' >>"$work/a.sh"
+
 # --- a job that waits, runs in two ranks, and is done --------------------------------------------
 
-lines '/job 1 submit' '/job 1' '/jobs'
+lines '/job 1 resume --ranks 3' '/job 1 submit' '/job 1' '/jobs'
+check_has "other ranks for an edited script" 'select(.event == "error").message' "'$work/a.sh' has changed since vlmsh wrote it"
+same "the edited script" "$(tail -1 "$work/a.sh") $(tail -1 "$queue/41.script")" '# mine # mine'
 check_has "notice of the submitted job" 'select(.event == "notice").text' "train was submitted as Slurm job 41"
 check "why job 41 waits" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm job 41: PENDING: Resources"
 lines '/job 1 submit'
@@ -139,11 +148,11 @@ check_has "a missing folder" 'select(.event == "error").message' "cannot write '
 lines '/jobs'
 check "a refused submission leaves no job" '[select(.name == "jobs").rows[][0]] | join(" ")' "4 3 2 1"
 rm "$queue/refuse"
-lines "${common[@]}" "/train $work/data.jsonl $work/c --submit" '/job 7'
+lines "${common[@]}" "/train $work/data.jsonl $work/c --submit" '/job 6'
 rm "$queue/47.state"
 sleep 2.1
-lines '/job 7'
+lines '/job 6'
 check_has "why a forgotten job ended" 'select(.name == "job") | .rows[] | select(.[0] == "why")[1]' "Slurm ended its job 47: ENDED"
-lines '/job 7 cancel' '/job 7 delete' "/job 1 delete"
+lines '/job 6 cancel' '/job 6 delete' "/job 1 delete"
 [ -z "$(find "$shared" -path '*job-*' -name 'rank-0')" ] || fail "files remain in the shared folder: $(find "$shared")"
 finish
