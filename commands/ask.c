@@ -171,7 +171,11 @@ static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct
     struct buf question = { 0 };
     int count = 0, status = -1;
     for (int i = 0; i < argc; i++) {
-        const bool valued = takes_value(argv[i]) && i + 1 < argc;
+        const bool valued = takes_value(argv[i]);
+        if (valued && i + 1 == argc) {
+            err_set(err, "%s needs a value", argv[i]);
+            goto out;
+        }
         if (strncmp(argv[i], "--", 2) != 0) { // -5 is also a word of the question
             buf_printf(&question, "%s%s", question.length ? " " : "", argv[i]);
         } else if (!is_each(argv[i])) {
@@ -184,12 +188,15 @@ static int ask_each(struct shell *shell, int argc, char **argv, bool job, struct
         err_set(err, "usage: /ask --each PATTERN QUESTION --out FILE.jsonl");
     else if (!out)
         err_set(err, "--each needs --out FILE.jsonl, to which it writes the answers");
+    else if (value_of("--images", argc, argv))
+        err_set(err, "--images is for --data: --each names the pictures themselves");
     else if ((path = write_questions(pattern, question.data, out, err))) {
         words[count++] = data;
         words[count++] = path;
         sinks_written(shell->sinks, "questions", path, NULL);
         status = job ? ask_job(shell, count, words, err) : ask_here(shell, count, words, err);
     }
+out:
     buf_release(&question);
     free(path);
     free(words);

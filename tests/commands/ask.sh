@@ -260,6 +260,10 @@ error: cannot write '$work': Is a directory
 error: /ask (put a text that begins with '--' in double quotes): --limit must be a whole number of at least 1, not '0'
 > /ask --nothing "x"
 error: /ask (put a text that begins with '--' in double quotes): unknown option '--nothing': options are --data, --each, --out, --again, --images, --limit, --system, --job, --ranks, --sbatch, --submit
+> /ask --each $work What? --out $work/each.jsonl --system
+error: --system needs a value
+> /ask --each $work What? --out $work/each.jsonl --images $work
+error: --images is for --data: --each names the pictures themselves
 E
 cmp "$work/mine.json" "$work/data.json" || fail "a file without answers is changed"
 same "a foreign file is unchanged" "$(cat "$work/notes")" "my notes"
