@@ -243,6 +243,20 @@ static int remove_one(struct shell *shell, const char *number, struct err *err)
     return 0;
 }
 
+static void remove_all(struct shell *shell)
+{
+    const struct engine_talk c = engine_talk(shell->engine);
+    struct buf names = { 0 };
+    for (size_t i = 0; i < c.waiting_count; i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", picture_name(&c.pictures[c.waiting[i]]));
+    engine_detach(shell->engine);
+    if (names.length)
+        sinks_notice(shell->sinks, "removed %s", names.data);
+    else
+        sinks_notice(shell->sinks, "no picture is attached to the next message");
+    buf_release(&names);
+}
+
 struct image_options {
     const char *remove;
     int files;
@@ -271,12 +285,12 @@ static int image_run(struct shell *shell, int argc, char **argv, struct err *err
     struct image_options o = { 0 };
     if (!argc) return images_run(shell, argc, argv, err);
     if (options_parse(options, &o, argc, argv, err) < 0) return -1;
-    if (o.files && (o.clipboard || o.remove || o.clear))
-        return err_set(err, "give either files or an option: %s", shell->running->usage);
+    if ((o.files > 0) + o.clipboard + (o.remove != NULL) + o.clear > 1)
+        return err_set(err, "give either files or one option: %s", shell->running->usage);
     if (o.clipboard) return attach_clipboard(shell, err);
     if (o.remove) return remove_one(shell, o.remove, err);
     if (o.clear) {
-        engine_detach(shell->engine);
+        remove_all(shell);
         return 0;
     }
     int attached = 0, status = 0;

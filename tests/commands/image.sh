@@ -16,6 +16,7 @@ picture  width  height  tokens  where         file                              
 text  visual  waiting  cached  limit  left  percent
 0     0       50       0       4096   4046  1.2
 > /image --clear
+removed tests/goldens/pictures/scene.png, tests/goldens/pictures/tall.jpg
 > /images
 [images]
 picture  width  height  tokens  where  file  sha256
@@ -41,10 +42,12 @@ session "too much" $llava <<E
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 24 tokens too many for a context of 1
 > /set ctx.max 24
 > /image --clear
+removed tests/goldens/pictures/scene.png
 > /image $scene
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 1 token too many for a context of 24
 > /set ctx.max 25
 > /image --clear
+removed tests/goldens/pictures/scene.png
 > /image $scene
 attached tests/goldens/pictures/scene.png: 64 x 48 pixels, 25 visual tokens; 0 of 25 tokens left
 E
@@ -61,6 +64,11 @@ picture  width  height  tokens  where         file                        sha256
 0        64     48      25      next message  $work/a1.png  2113ec7aabcb
 1        64     48      25      next message  $work/a2.png  2113ec7aabcb
 > /image --clear
+removed $work/a1.png, $work/a2.png
+> /image --remove 0 --clear
+error: give either files or one option: /image [FILE...|-|--clipboard|--remove N|--clear]
+> /image --clear
+no picture is attached to the next message
 > /image $work/b[1].png
 attached $work/b[1].png: 64 x 48 pixels, 25 visual tokens; 4071 of 4096 tokens left
 > /images
