@@ -139,10 +139,13 @@ static int save(struct shell *shell, int argc, char **argv, struct err *err)
     for (int i = 0; (row = settings_row(i)); i++)
         if (is_saved(s, row, argc - 1, argv + 1))
             preset_add(&v, row->key, settings_text(s, row->key));
+    struct preset_values former = { 0 };
+    const bool replaces = store_preset_read(shell->store, argv[0], &former, NULL) == 0;
     const int status = store_preset_save(shell->store, argv[0], v.list, v.count, err);
     if (status == 0)
-        sinks_notice(shell->sinks, "preset '%s': %zu setting%s (/preset show %s)", argv[0], v.count,
-                     v.count == 1 ? "" : "s", argv[0]);
+        sinks_notice(shell->sinks, "preset '%s'%s: %zu setting%s (/preset show %s)", argv[0],
+                     replaces ? " replaced" : "", v.count, v.count == 1 ? "" : "s", argv[0]);
+    preset_values_release(&former);
     preset_values_release(&v);
     return status;
 }

@@ -69,9 +69,11 @@ same "adapters and IRA" "$(setting adapter | awk '{print $3, $(NF-1)}') $(settin
 # A user's preset of all settings resets what recipes set; a preset for training uses no trained parameters
 # either.
 lines '/load demo/model' '/preset save plain' '/preset load norm-alignment-1' '/preset load plain' '/set' \
-    '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
+    '/set norm.align on' '/set train.lr 0.1' '/preset save rates norm.align' '/preset save rates norm.align train.lr' '/reset all' '/preset load rates' '/get adapter'
 check "/set after the preset of all settings" 'select(.event=="text").text' 'all settings are at their defaults; /settings lists them'
 same "no adapter for training" "$(setting adapter)" 'none '
+
+check_has "a preset of the same name" 'select(.event == "notice").text' "preset 'rates' replaced: 2 settings"
 
 # Values that depend on each other are set in one step.
 lines "/load $llava" '/set prune.score contribution' '/set prune.layer 0,2' '/set prune.keep 0.5,0.25' \
