@@ -71,6 +71,7 @@ static void add_options(struct candidates *c, const struct command *command, con
         if (!strcmp(a->name, first)) rows = a->options;
     for (; rows && rows->name; rows++)
         if (rows->name[0] == '-' && !rows->former) add(c, "", rows->name);
+    if (command->writes) add(c, "", "--force");
 }
 
 static void add_sessions(const struct shell *shell, struct candidates *c)
@@ -110,9 +111,18 @@ static void add_presets(const struct shell *shell, const struct command *command
     names_release(&own);
 }
 
+// Returns whether the command, or the action that `first` names, takes no further argument.
+static bool is_full(const struct command *command, int index, const char *first)
+{
+    for (const struct command_action *a = command->actions; first && a && a->name; a++)
+        if (!strcmp(a->name, first)) return a->max >= 0 && index > a->max;
+    return command->max >= 0 && !command->options && !command->actions && index >= command->max;
+}
+
 static void add_arguments(const struct shell *shell, const struct command *command, int index,
                           const char *first, struct candidates *c)
 {
+    if (is_full(command, index, first)) return;
     switch (command->complete) {
     case COMPLETE_NOTHING: break;
     case COMPLETE_PATH: c->paths = PATHS_ALL; break;
@@ -130,10 +140,10 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         add_commands(c, "");
         add_settings(c);
         break;
-    case COMPLETE_SETTING:
-        if (index == 0)
+    case COMPLETE_SETTING: // a setting and its values, or a number and settings (/later)
+        if (command->min < 2 ? index == 0 : index > 0)
             add_settings(c);
-        else
+        else if (index > 0)
             add_values(c, first);
         break;
     case COMPLETE_JOB: // the job's number and an action, in either order
@@ -148,7 +158,7 @@ static void add_arguments(const struct shell *shell, const struct command *comma
         break;
     case COMPLETE_WORDS: // actions, then a session if the command uses sessions, or a file
         if (index == 0) add_actions(c, command);
-        if (index == 1 && (command->needs & NEEDS_STORE)) add_sessions(shell, c);
+        if (index > 0 && (command->needs & NEEDS_STORE)) add_sessions(shell, c);
         if (index > 0 || command->usual) c->paths = PATHS_ALL;
         break;
     }

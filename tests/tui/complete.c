@@ -60,6 +60,13 @@ static void test_places(void **state)
     expect("/ask --each pics What --out ", NULL, PATHS_ALL);
     expect("/ask --limit ", NULL, PATHS_NONE);
     expect("/compare off | now --data ", NULL, PATHS_ALL);
+    expect("/later ", NULL, PATHS_NONE);
+    expect("/later 3 ", "sample.seed", PATHS_NONE);
+    expect("/reset sample.ignore_eos ", NULL, PATHS_NONE); // takes no value
+    expect("/session list ", NULL, PATHS_NONE);
+    expect("/preset save fast ", "prune.keep", PATHS_NONE);
+    expect("/preset load capa ", NULL, PATHS_NONE);
+    expect("/memory --", "--force", PATHS_NONE);
     expect("/nosuch ", NULL, PATHS_NONE);
     expect("What is ", NULL, PATHS_NONE);
     expect("/set \"sample.ignore_eos\" ", NULL, PATHS_NONE);
