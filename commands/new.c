@@ -47,7 +47,7 @@ static const struct option_row options[] = {
     { "--text", "FILE",
       "trains the tokenizer on this file in addition to built-in common words: a data set (.json, "
       ".jsonl: its texts) or plain text; may be repeated",
-      .take = take_text },
+      .take = take_text, .many = true },
     { "--seed", "N", "random seed of the weights (default 42)", OPTION_WHOLE, AT(seed), 0,
       INT64_MAX },
     { "--zeros", NULL,

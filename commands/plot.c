@@ -90,9 +90,10 @@ static const struct option_row options[] = {
       "writes the series of jobs as a table; with --mean, the means and their intervals",
       OPTION_TEXT, AT(csv), .check = file_out_check },
     { "--by", "COLUMN[,COLUMN]",
-      "draws a line or bar for each combination of values in these CSV columns", .take = take_by },
+      "draws a line or bar for each combination of values in these CSV columns", .take = take_by,
+      .many = true },
     { "--where", "COLUMN=VALUE[|VALUE]", "only the rows with one of these values; may be repeated",
-      .take = take_where },
+      .take = take_where, .many = true },
     { "--interval", "LOW,HIGH",
       "columns with the bounds of an interval around each value, such as the 95% intervals of "
       "/eval and /compare",

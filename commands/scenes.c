@@ -44,7 +44,6 @@ static int take_kind(void *self, const char *value, struct err *err)
 static int take_cause(void *self, const char *value, struct err *err)
 {
     struct scenes_options *o = self;
-    if (o->cause) return err_set(err, "--cause may be given once: a data set has one cause");
     for (int i = SCENES_BACKGROUND; i <= SCENES_QUESTION; i++)
         if (!strcmp(scenes_causes[i], value)) {
             o->cause = (enum scenes_cause)i;
@@ -72,7 +71,7 @@ static const struct option_row options[] = {
       "conversation of up to 14 questions on all topics; in 1 of 5, one of them asks for a "
       "description or list), finds (the places of named objects), listed (a list of all places, "
       "then questions) or all (default); may be repeated",
-      .take = take_kind },
+      .take = take_kind, .many = true },
     { "--cause", "CAUSE",
       "writes only planted.json (and the files of --kind): yes/no questions about objects; their "
       "answers depend only on CAUSE: background (yes if it is grey or white), watermark (yes if "

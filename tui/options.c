@@ -138,13 +138,14 @@ static void place_pictures(struct options *o)
 static const struct option_row rows[] = {
     { "MODEL", NULL, NULL, .take = take_positional, .optional = true, .many = true },
     { "-m", "MODEL", "open MODEL, as without -m", .take = take_model },
-    { "-p", "TEXT", "ask TEXT, print the answer, then quit; may be repeated", .take = take_text },
+    { "-p", "TEXT", "ask TEXT, print the answer, then quit; may be repeated", .take = take_text,
+      .many = true },
     { "--image", "FILE",
       "attach a picture to the next question, or to the last one; may be repeated",
-      .take = take_image },
-    { "-c", "LINE", "run a line, then quit; may be repeated", .take = take_line },
+      .take = take_image, .many = true },
+    { "-c", "LINE", "run a line, then quit; may be repeated", .take = take_line, .many = true },
     { "-f", "FILE", "run a script (- = standard input), then quit; may be repeated",
-      .take = take_file },
+      .take = take_file, .many = true },
     { "--plain", NULL, "plain lines instead of the full screen", OPTION_FLAG, AT(plain) },
     { "--json", NULL, "JSON events on standard output, one per line", OPTION_FLAG, AT(json) },
     { "--mmproj", "FILE", "picture encoder of a GGUF model (default: mmproj*.gguf beside it)",
@@ -153,16 +154,18 @@ static const struct option_row rows[] = {
       "open MODEL despite unknown weights or config keys; its answers are then wrong", OPTION_FLAG,
       AT(ignore) },
     { "--device", "cpu|cuda[:N[,N...]]",
-      "device to compute on; several GPUs share the layers of a model", OPTION_TEXT, AT(device) },
-    { "--threads", "N", "compute threads (default: one per core)", OPTION_INT, AT(threads), 1,
-      1024 },
+      "device to compute on; several GPUs share the layers of a model", OPTION_TEXT, AT(device),
+      .many = true }, // the last one counts, so that an alias may set a default
+    { "--threads", "N", "compute threads (default: one per core)", OPTION_INT, AT(threads), 1, 1024,
+      .many = true },
     { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", OPTION_TEXT, AT(db),
-      .check = check_db },
+      .check = check_db, .many = true },
     { "--session", "NAME", "resume the session, or start it", OPTION_TEXT, AT(session),
       .check = check_session },
     { "--no-session", NULL, "do not save the conversation (jobs and presets are saved)",
       OPTION_FLAG, AT(unsaved) },
-    { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable },
+    { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable,
+      .many = true },
     { "--help", NULL, "show this help", OPTION_FLAG, AT(help) },
     { "-h", NULL, "show this help", OPTION_FLAG, AT(help) },
     { "--version", NULL, "show the version", OPTION_FLAG, AT(version) },
@@ -240,6 +243,7 @@ void options_print_help(FILE *out)
         "picture in the folder pics\n"
         "vlmsh MODEL -c '/train data.json run1' -c /wait  train an adapter\n"
         "\n"
+        "If --device, --threads or --db is repeated, the last one counts. "
         "If a model folder has the name of a subcommand, write ./new or ./run. Exit status: 0 on "
         "success; 1 if a line of a script failed or part of a conversation could not be "
         "saved (a database that cannot be opened at all only causes a notice); 2 for "

@@ -139,6 +139,19 @@ static int read_value(const struct option_row *row, void *self, const char *valu
     BUG("option %s has no type", row->name);
 }
 
+// Refuses an option with a value if it occurs among the words before it: one value would be lost.
+static int refuse_second(const struct option_row *rows, const struct option_row *row, int before,
+                         char **argv, struct err *err)
+{
+    const char *value;
+    for (int i = 0; i < before && row->argument && !row->many; i++) {
+        const struct option_row *other = find_row(rows, argv[i], &value);
+        if (other && other->argument && !strcmp(other->name, row->name))
+            return err_set(err, "%s is given twice: it takes one value", row->name);
+    }
+    return 0;
+}
+
 // Reads the option argv[*at]; advances *at if its value is the next word.
 static int read_option(const struct option_row *rows, void *self, int argc, char **argv, int *at,
                        struct err *err)
@@ -146,6 +159,7 @@ static int read_option(const struct option_row *rows, void *self, int argc, char
     const char *value;
     const struct option_row *row = find_row(rows, argv[*at], &value);
     if (!row) return refuse_option(rows, argv[*at], err);
+    if (refuse_second(rows, row, *at, argv, err) < 0) return -1;
     if (row->argument && !value) {
         if (*at + 1 >= argc) return err_set(err, "%s needs %s", row->name, row->argument);
         value = argv[++*at];

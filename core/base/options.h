@@ -45,13 +45,12 @@ struct option_row {
     int (*check)(const char *value, struct err *err); // checks an OPTION_TEXT, or NULL
     bool optional;                                    // an argument that may be omitted
     bool former;                                      // a former name: still read, but not listed
-    bool many;                                        // an argument that takes all further words
+    bool many; // an argument that takes all further words; an option that may be repeated
 };
 
 // Reads the words; returns the number of words read, or -1. The value of an option is the next
 // word, or follows `=` (--db=FILE) or a short name (-cLINE). Quotes in it are literal: the shell or
-// commands/parse.h has removed enclosing ones. `--` ends the options. If an option is
-// repeated, the last value wins, unless take() collects the values.
+// commands/parse.h has removed enclosing ones. `--` ends the options.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);
 // Reads a whole number min..max; `what` names it in messages.

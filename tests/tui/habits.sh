@@ -43,6 +43,9 @@ run 2 '' demo/model -p --no-session
 grep -q "^vlmsh: -p needs TEXT, not the option '--no-session' (to mean that text, write -p--no-session)" "$work/err" || fail "no text: $(cat "$work/err")"
 run 2 '' run demo/model Where is it?
 grep -q "unexpected 'is' after the question 'Where': put a question in quotes" "$work/err" || fail "no quotes: $(cat "$work/err")"
+run 2 '' demo/model --session a --session b
+grep -q "^vlmsh: --session is given twice: it takes one value" "$work/err" || fail "two sessions: $(cat "$work/err")"
+run 2 '' version --json
 # Without a question, lines are read as usual, with the picture attached.
 same "the answer to a piped question" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scene 2>/dev/null)" middle
 cp -r demo/model "$work/run"

@@ -44,7 +44,7 @@ static const struct option_row rows[] = {
     { "--name", "TEXT", NULL, OPTION_TEXT, .at = offsetof(struct mine, title), .former = true },
     { "--once", NULL, NULL, OPTION_FLAG, .at = offsetof(struct mine, once) },
     { "--kind", "K,...", NULL, OPTION_NAMES, .at = offsetof(struct mine, kinds) },
-    { "-c", "LINE", NULL, .take = take_line },
+    { "-c", "LINE", NULL, .take = take_line, .many = true },
     { .name = "--ranks", .argument = "N" },
     { 0 },
 };
@@ -69,13 +69,13 @@ static void values_are_read_in_their_types(void **state)
     struct mine m;
     struct err err;
     assert_int_equal(parse(rows, &m,
-                           "--seed=7 out --size 9 --share 0.5 --once --title a --title b "
+                           "--seed=7 out --size 9 --share 0.5 --once --once --title b "
                            "--kind x,y,x -c1 -c 2 -",
                            &err),
-                     17);
+                     16);
     assert_string_equal(m.folder, "given");
     assert_string_equal(m.file, "-");
-    assert_string_equal(m.title, "b"); // the last one counts
+    assert_string_equal(m.title, "b");
     assert_int_equal(m.seed, 7);
     assert_int_equal(m.size, 9);
     assert_true(m.share == 0.5 && m.once);
@@ -148,6 +148,8 @@ static void errors_name_the_option(void **state)
     refuse(rows, "out --kind ,", "--kind needs K,..., not ','");
     refuse(rows, "out -c bad", "bad line");
     refuse(rows, "out --ranks 2", "--ranks cannot be used here");
+    refuse(rows, "out --size 3 --size 4", "--size is given twice: it takes one value");
+    refuse(rows, "--title=a out --title b", "--title is given twice: it takes one value");
 }
 
 int main(void)
