@@ -24,6 +24,10 @@
 
 static int run_version(const struct subcommand *c, int argc, char **argv, struct err *err)
 {
+    if (argc) {
+        err_set(err, "unexpected '%s'", argv[0]);
+        return STATUS_USAGE;
+    }
     text_printf(stdout, "vlmsh %s\n", VERSION);
     return STATUS_OK;
 }
@@ -204,7 +208,7 @@ static int find_way(const struct job_options *o, enum job_way *way, struct err *
         if (*way == WAY_HERE || o->folder) return 0;
         return err_set(err, "vlmsh job %s needs --folder", o->action);
     }
-    return err_set(err, "an action is missing: run ID, or list");
+    return err_set(err, "give an action: run ID, or list");
 }
 
 static int run_job_subcommand(const struct subcommand *c, int argc, char **argv, struct err *err)
