@@ -83,9 +83,22 @@ int engine_dump(struct engine *e, const char *patterns, const char *path, struct
 {
     struct dump *dump = dump_new(patterns, path, err);
     if (!dump) return -1;
+    if (e->dump)
+        sinks_notice(e->sinks, "'%s' is not written: this /dump replaces the one before",
+                     dump_path(e->dump));
     dump_free(e->dump);
     e->dump = dump;
     return 0;
+}
+
+void engine_report_waiting(struct engine *e)
+{
+    char *posted = changes_text(&e->posted);
+    if (e->dump)
+        sinks_notice(e->sinks, "'%s' is not written: no forward pass followed /dump",
+                     dump_path(e->dump));
+    if (*posted) sinks_notice(e->sinks, "not set, as no answer was so long: %s", posted);
+    free(posted);
 }
 
 void engine_watch(struct engine *e, bool on, double pause)

@@ -280,6 +280,27 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct caught *)a)->name, ((const struct caught *)b)->name);
 }
 
+const char *dump_path(const struct dump *d)
+{
+    return d->path;
+}
+
+// Names the patterns for which the pass computed no tensor.
+static void report_lacking(const struct dump *d, const struct sinks *sinks)
+{
+    struct buf lacking = { 0 };
+    for (size_t i = 0; i < d->pattern_count; i++) {
+        const struct dump one = { .patterns = &d->patterns[i], .pattern_count = 1 };
+        size_t k = 0;
+        while (k < d->count && !wanted(&one, d->caught[k].name)) k++;
+        if (k == d->count) buf_printf(&lacking, "%s%s", lacking.length ? ", " : "", d->patterns[i]);
+    }
+    if (lacking.length)
+        sinks_notice(sinks, "'%s' lacks %s: this pass computed no such tensor", d->path,
+                     lacking.data);
+    buf_release(&lacking);
+}
+
 int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
 {
     int status = 0;
@@ -307,6 +328,7 @@ int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err)
         sinks_written(sinks, "tensors", d->path, NULL);
         sinks_notice(sinks, "wrote %zu tensor%s to '%s'", d->count, d->count == 1 ? "" : "s",
                      d->path);
+        report_lacking(d, sinks);
     }
     dump_free(d);
     return status;

@@ -1,6 +1,7 @@
 // core/settings/changes.c -- a queue of settings between two threads.
 #include "core/settings/changes.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,4 +63,20 @@ bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch)
     }
     pthread_mutex_unlock(&q->lock);
     return found;
+}
+
+char *changes_text(struct changes *q)
+{
+    struct buf b = { 0 };
+    buf_puts(&b, "");
+    pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; i < q->count; i++) {
+        const struct change_batch *batch = &q->list[i];
+        for (size_t k = 0; k < batch->count; k++)
+            buf_printf(&b, "%s%s=%s", b.length ? ", " : "", batch->list[k].key,
+                       batch->list[k].value);
+        buf_printf(&b, " after %" PRId64 " token%s", batch->tokens, batch->tokens == 1 ? "" : "s");
+    }
+    pthread_mutex_unlock(&q->lock);
+    return buf_take(&b);
 }

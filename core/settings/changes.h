@@ -40,6 +40,8 @@ void changes_post(struct changes *q, const struct change *list, size_t count, in
 // Takes the oldest batch that applies at `tokens` tokens; false: none.
 bool changes_take(struct changes *q, int64_t tokens, struct change_batch *batch);
 void change_batch_release(struct change_batch *batch);
+// Returns the waiting changes as "KEY=VALUE after 4 tokens, ..."; the caller frees the text.
+char *changes_text(struct changes *q);
 // Frees a list that owns its strings.
 void changes_free(struct change *list, size_t count);
 

@@ -28,6 +28,25 @@ lines "${ask[@]}" "/dump * $work/all.safetensors" 'What is this?'
 same "answer while dumping" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$plain"
 [ -s "$work/all.safetensors" ] || fail "the dump is not written"
 
+# A tensor that the pass does not compute, and a request that is replaced or never carried out, are named.
+session "requests without a tensor" $llama <<E
+> /dump logits layer.99.in $work/first.safetensors
+the next forward pass writes logits,layer.99.in to '$work/first.safetensors'
+> /dump logits layer.99.in $work/second.safetensors
+'$work/first.safetensors' is not written: this /dump replaces the one before
+the next forward pass writes logits,layer.99.in to '$work/second.safetensors'
+> /forward Hello there
+(an answer to 0 visual tokens)
+computed ... tokens (0 visual) in ... s, generated none
+(written: tensors $work/second.safetensors)
+wrote 1 tensor to '$work/second.safetensors'
+'$work/second.safetensors' lacks layer.99.in: this pass computed no such tensor
+E
+vlmsh $llama -c '/later 30 sample.top_k=5 sample.seed=3' -c "/dump logits $work/third.safetensors" >"$work/out" 2>&1 ||
+    fail "waiting requests fail"
+same "what waits at the end" "$(tail -2 "$work/out")" "'$work/third.safetensors' is not written: no forward pass followed /dump
+not set, as no answer was so long: sample.top_k=5, sample.seed=3 after 30 tokens"
+
 # Damaged weights give an error, not an answer.
 cp -r tests/goldens/qwen2 "$work/nan"
 python3 - "$work/nan/model.safetensors" <<'P'
