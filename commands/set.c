@@ -150,8 +150,9 @@ const struct command command_get = {
 
 static int reset_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const bool all = !argc || !strcmp(argv[0], "all");
-    return engine_reset(shell->engine, all ? NULL : argv[0], err);
+    if (!argc || !strcmp(argv[0], "all")) return engine_reset(shell->engine, NULL, err);
+    const struct setting *row = settings_find(argv[0]);
+    return set_value(shell, argv[0], row ? row->def : "", err);
 }
 
 const char *setting_next(const struct setting *row, const char *now, int given, char **words)

@@ -3,7 +3,7 @@
 
 lines '/set sample.top_k 7' '/set sample.top_k=8' '/set sample.top_k = 9' '/get sample.top_k' '/set sample.top_k' \
     '/set chat.date 26 Jul 2024' '/set sample.top_k 9' '/set' '/reset sample.top_k' '/get sample.top_*' \
-    '/reset' '/get chat.date'
+    '/reset' '/get chat.date' '/reset chat.date'
 check "values of the settings" 'select(.event == "setting") | .key + "=" + .value' \
     'sample.top_k=7
 sample.top_k=8
@@ -17,6 +17,7 @@ chat.date=26 Jul 2024
 sample.top_k=0
 sample.top_k=0
 sample.top_p=1
+chat.date=today
 chat.date=today
 chat.date=today'
 check "no errors" 'select(.event == "error")' ""
