@@ -16,7 +16,6 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "core/template/message.h"
 #include "tui/input.h"
 #include "tui/signals.h"
 #include "tui/text.h"
@@ -155,24 +154,11 @@ static void report_unread(const struct lines *l, const struct step *steps, size_
                                       "/image - attaches a picture from it");
 }
 
-// Names the pictures of --image that no question followed.
-static void report_unsent(const struct lines *l, const struct step *steps, size_t count)
-{
-    const struct engine_talk c = engine_talk(l->shell->engine);
-    struct buf names = { 0 };
-    bool given = false;
-    for (size_t i = 0; i < count; i++) given |= steps[i].kind == STEP_IMAGE;
-    for (size_t i = 0; i < c.waiting_count && given; i++)
-        buf_printf(&names, "%s%s", i ? ", " : "", c.pictures[c.waiting[i]].path);
-    if (names.length)
-        sinks_notice(l->shell->sinks, "not sent: %s: no question follows --image", names.data);
-    buf_release(&names);
-}
-
 // Ends the lines: unless the last one failed or everything stops, names what has had no effect.
-static int end_lines(const struct lines *l, int status)
+// pictures: whether pictures were attached to be sent.
+static int end_lines(const struct lines *l, bool pictures, int status)
 {
-    if (status == STATUS_OK && !stopped(l)) engine_report_waiting(l->shell->engine);
+    if (status == STATUS_OK && !stopped(l)) engine_report_waiting(l->shell->engine, pictures);
     return lines_status(l, status);
 }
 
@@ -196,13 +182,14 @@ int lines_steps(struct lines *l, const struct step *steps, size_t count)
         free(where);
     }
     report_unread(l, steps, count);
-    if (status == STATUS_OK && !stopped(l)) report_unsent(l, steps, count);
-    return end_lines(l, status);
+    bool pictures = false;
+    for (size_t i = 0; i < count; i++) pictures |= steps[i].kind == STEP_IMAGE;
+    return end_lines(l, pictures, status);
 }
 
 int lines_script(struct lines *l)
 {
-    return end_lines(l, run_file(l, "-"));
+    return end_lines(l, false, run_file(l, "-"));
 }
 
 // --- a dialogue with a program -------------------------------------------------------------------
@@ -299,7 +286,7 @@ int lines_dialogue(struct lines *l)
     free(where);
     buf_release(&line);
     line_reader_release(&reader);
-    return end_lines(l, broken ? STATUS_FAILED : STATUS_OK);
+    return end_lines(l, false, broken ? STATUS_FAILED : STATUS_OK);
 }
 
 // --- the prompt ----------------------------------------------------------------------------------
@@ -332,5 +319,5 @@ int lines_prompt(struct lines *l)
         free(line);
     }
     input_free(in);
-    return end_lines(l, result == INPUT_LEAVE ? STATUS_INTERRUPTED : STATUS_OK);
+    return end_lines(l, true, result == INPUT_LEAVE ? STATUS_INTERRUPTED : STATUS_OK);
 }

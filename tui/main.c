@@ -187,10 +187,23 @@ static void describe_remaining(const struct program *p, struct buf *b)
     job_rows_free(rows, count);
 }
 
+// Names, after the screen, what was requested and has not happened.
+static void report_waiting(struct program *p)
+{
+    const struct sinks before = p->sinks;
+    struct plain *plain = plain_new(false);
+    p->sinks = (struct sinks){ 0 };
+    sinks_add(&p->sinks, plain_sink(plain));
+    engine_report_waiting(p->shell.engine, true);
+    p->sinks = before;
+    plain_free(plain);
+}
+
 // Closes everything. Returns the exit status: `status`, unless saving fails.
 static int finish(struct program *p, int status)
 {
     signals_stop();
+    if (p->screen && status == STATUS_OK) report_waiting(p);
     engine_free(p->shell.engine);
     shell_jobs_release(&p->shell);
     changed_forget(&p->shell);

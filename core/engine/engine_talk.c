@@ -91,9 +91,15 @@ int engine_dump(struct engine *e, const char *patterns, const char *path, struct
     return 0;
 }
 
-void engine_report_waiting(struct engine *e)
+void engine_report_waiting(struct engine *e, bool pictures)
 {
+    const struct conversation *c = &e->conversation;
+    struct buf names = { 0 };
     char *posted = changes_text(&e->posted);
+    for (size_t i = 0; i < c->waiting_count && pictures; i++)
+        buf_printf(&names, "%s%s", i ? ", " : "", c->pictures[c->waiting[i]].path);
+    if (names.length) sinks_notice(e->sinks, "not sent: %s: no question followed", names.data);
+    buf_release(&names);
     if (e->dump)
         sinks_notice(e->sinks, "'%s' is not written: no forward pass followed /dump",
                      dump_path(e->dump));

@@ -20,7 +20,7 @@ run 0 middle run demo/model 'Where is the red circle?' --image $scene
 run 0 $'grey\nmiddle' demo/model --image $scene -c 'What colour is the background?' -p 'Where is the red circle?'
 # A picture that is not sent is named.
 run 0 middle demo/model --image $scene -p 'Where is the red circle?' --image demo/pictures/scene-2.png -c '/reset all'
-grep -qx 'not sent: demo/pictures/scene-2.png: no question follows --image' "$work/err" || fail "not sent: $(cat "$work/err")"
+grep -qx 'not sent: demo/pictures/scene-2.png: no question followed' "$work/err" || fail "not sent: $(cat "$work/err")"
 # A question is a text, whatever its first letter, and nothing in it is replaced.
 vlmsh run demo/model --json -c '/set sample.max_tokens 1' -p '/quit ${HOME} "x" \' >"$work/events" || fail "a question like a command"
 check "asked as a question" '[select(.event == "answer" or .event == "error")] | .[0].event // empty' answer

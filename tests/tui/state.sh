@@ -76,11 +76,14 @@ shown '❯ help *│' || fail '/undo takes a word that was never sent'
 line 'help me with this'
 wait_for '❯ help me with this'
 
-# Leaving says how to continue; an unsent line names its folder and model.
+# Leaving names a picture that was not sent and says how to continue; an unsent line names its folder and model.
+line "/image $here/$pictures/scene.png"
+wait_for 'attached '
 keys -l 'not sent'
 sleep 1
 keys F10
 wait_for "^session '.*' is saved; to continue: *$"
+wait_for 'scene.png: no question followed'
 wait_for '^vlmsh --db ' 'the command does not begin its own line'
 mkdir "$work/other"
 start "$work/other" "$here/$model"
