@@ -70,7 +70,8 @@ static const struct {
       "/compare off | prune.score=contribution prune.layer=2 What is in the picture?" },
     { "ask one question about many pictures",
       "/ask --each pics/*.png What is in the picture? --out answers.jsonl" },
-    { "score a data set, and fail below 90%", "/eval DATA.json --expect exact>=0.9" },
+    { "score a data set, and fail below 90%",
+      "/eval DATA.json --metric exact --expect exact>=0.9\n/wait" },
     { "train and use the result",
       "/set train.steps 100\n/train DATA.json OUT\n/wait\n/adapter load OUT" },
 };

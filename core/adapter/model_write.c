@@ -347,17 +347,19 @@ int model_write_into(const struct model *m, const struct adapter_delta *deltas, 
 {
     const struct checkpoint *c = m->checkpoint;
     if (c->gguf_count)
-        return err_set(err,
-                       "'%s' is a GGUF file, which cannot be written as a folder: /quantize "
-                       "OUT.gguf writes it as a GGUF file with the adapter merged; or load the "
-                       "adapter on the model's original folder and merge it there",
-                       c->folder);
+        return err_set(
+            err,
+            "'%s' is a GGUF file, which cannot be written as a folder: /quantize "
+            "OUT.gguf --type q8_0 writes it as a GGUF file with the adapter merged; or load the "
+            "adapter on the model's original folder and merge it there",
+            c->folder);
     if (c->quantised)
-        return err_set(err,
-                       "the weights of '%s' are quantised and cannot be written back: /quantize "
-                       "OUT.gguf writes them as a GGUF file with the adapter merged; or load the "
-                       "adapter on the model's unquantised folder and merge it there",
-                       c->folder);
+        return err_set(
+            err,
+            "the weights of '%s' are quantised and cannot be written back: /quantize "
+            "OUT.gguf --type q8_0 writes them as a GGUF file with the adapter merged; or load the "
+            "adapter on the model's unquantised folder and merge it there",
+            c->folder);
     if (c->form)
         return err_set(
             err,
