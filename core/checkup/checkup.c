@@ -609,27 +609,37 @@ const char *check_verdict(const cJSON *check)
     return "not applicable";
 }
 
-// Returns "2 of 12 checks fail (demo: sees, demo: speed)"; the caller frees the text. *failing: the
-// number of checks that fail.
+// Returns "2 of 12 checks fail (demo: sees, demo: speed)", "none of 12 checks fails (2 do not
+// apply)" or the like; the caller frees the text. *failing: the number of checks that fail.
 static char *outcome_of(const cJSON *record, int *failing)
 {
     struct buf failed = { 0 };
     const cJSON *model, *check;
-    int checks = 0, fails = 0;
+    int checks = 0, fails = 0, idle = 0;
     cJSON_ArrayForEach(model, json_get(record, "models"))
         cJSON_ArrayForEach(check, json_get(model, "checks"))
     {
+        const char *verdict = check_verdict(check);
         checks++;
-        if (strcmp(check_verdict(check), "fails") != 0) continue;
+        idle += !strcmp(verdict, "not applicable");
+        if (strcmp(verdict, "fails") != 0) continue;
         buf_printf(&failed, "%s%s: %s", fails++ ? ", " : " (", record_text(model, "name"),
                    record_text(check, "name"));
     }
-    char *text = fails ? xasprintf("%d of %d checks fail%s%s)", fails, checks,
-                                   fails == 1 ? "s" : "", failed.data)
-                       : xasprintf("none of %d checks fails", checks);
+    struct buf b = { 0 };
+    if (checks == 1)
+        buf_printf(&b, "the check %s", fails ? "fails" : idle ? "does not apply" : "does not fail");
+    else if (fails)
+        buf_printf(&b, "%d of %d checks fail%s", fails, checks, fails == 1 ? "s" : "");
+    else
+        buf_printf(&b, "none of %d checks fails", checks);
+    if (fails)
+        buf_printf(&b, "%s)", failed.data);
+    else if (idle && checks > 1)
+        buf_printf(&b, idle == 1 ? " (1 does not apply)" : " (%d do not apply)", idle);
     buf_release(&failed);
     *failing = fails;
-    return text;
+    return buf_take(&b);
 }
 
 // Creates the folder of temporary files, and removes one that a killed run left.

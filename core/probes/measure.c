@@ -244,8 +244,8 @@ static int check_needs(const struct probe *probe, const struct passing *p, struc
         return err_set(err, "no answer to measure: ask something first");
     if (only >= (int64_t)p->c->picture_count)
         return err_set(err,
-                       "--picture %lld: the conversation has only %zu picture(s), counted from 0",
-                       (long long)only, p->c->picture_count);
+                       "--picture %lld: the conversation has only %zu picture%s, counted from 0",
+                       (long long)only, p->c->picture_count, p->c->picture_count == 1 ? "" : "s");
     return 0;
 }
 

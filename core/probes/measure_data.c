@@ -157,8 +157,8 @@ static int find_objects(struct data_pass *w, const struct sample *s, struct imag
     const size_t picture = w->options.picture < 0 ? 0 : (size_t)w->options.picture;
     if (!s->dialogue.path_count || !w->c.picture_count) return err_set(err, "it has no picture");
     if (picture >= s->dialogue.path_count || picture >= w->c.picture_count)
-        return err_set(err, "--picture %zu: it has only %zu picture(s), counted from 0", picture,
-                       w->c.picture_count);
+        return err_set(err, "--picture %zu: it has only %zu picture%s, counted from 0", picture,
+                       w->c.picture_count, w->c.picture_count == 1 ? "" : "s");
     for (size_t i = 0; i < s->dialogue.count; i++) {
         char *said = message_text(&s->dialogue.messages[i]);
         buf_printf(&text, "%s\n", said);

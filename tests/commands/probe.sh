@@ -273,7 +273,7 @@ error: --token 77 does not exist: the answer has 4 tokens, the sequence 42 rows
 > /attention --token each --data x.json
 error: --token each shows the answer of the conversation: give it without --data
 > /attention --picture 3
-error: --picture 3: the conversation has only 1 picture(s), counted from 0
+error: --picture 3: the conversation has only 1 picture, counted from 0
 > /attention here
 error: row here: 'here' is neither a setting (KEY=VALUE, @PRESET, off, now) nor the folder of an adapter or model
 > /attention --colour
