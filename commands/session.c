@@ -40,13 +40,16 @@ static void emit_session(const struct shell *shell, const char *change, const ch
 
 static int show_current(struct shell *shell, int argc, char **argv, struct err *err)
 {
-    const char *name = store_session(shell->store);
+    const char *name = store_session(shell->store), *next = store_next_session(shell->store);
     if (store_check_file(shell->store, err) < 0) return -1;
     emit_session(shell, "current", name, NULL);
     if (store_unsaved(shell->store))
         sinks_text(shell->sinks, "%s", unsaved);
     else if (name)
         sinks_text(shell->sinks, "session '%s' in %s", name, store_path(shell->store));
+    else if (next)
+        sinks_text(shell->sinks, "session '%s' starts with the first message, in %s", next,
+                   store_path(shell->store));
     else
         sinks_text(shell->sinks, "no session yet: it starts with the first message, in %s",
                    store_path(shell->store));
@@ -105,7 +108,10 @@ static int begin(struct shell *shell, int argc, char **argv, struct err *err)
     engine_clear(shell->engine);
     store_restore_arithmetic(shell->store, shell->engine);
     emit_session(shell, "begun", store_session(shell->store), NULL);
-    sinks_notice(shell->sinks, "the next message starts a new session");
+    if (argc)
+        sinks_notice(shell->sinks, "the next message starts session '%s'", argv[0]);
+    else
+        sinks_notice(shell->sinks, "the next message starts a new session");
     return 0;
 }
 

@@ -83,7 +83,9 @@ static int export_to(struct store *s, const struct saved *saved, const char *pat
 {
     struct session_export x = { .store = s, .saved = saved, .folder = folder_of(path, err) };
     if (!x.folder) return -1;
-    int status = text_ends(path, ".md") ? transcript_write(&x, err) : script_write(&x, err);
+    static const char *const markdown[] = { ".md", NULL };
+    int status =
+        text_ends_with_any(path, markdown) ? transcript_write(&x, err) : script_write(&x, err);
     // Sessions of older versions, and paths, may hold bytes that are not UTF-8.
     struct buf text = { 0 };
     if (x.text.length) utf8_repair(&text, x.text.data, x.text.length);

@@ -630,3 +630,8 @@ const char *store_session(const struct store *s)
 {
     return s->current.name;
 }
+
+const char *store_next_session(const struct store *s)
+{
+    return s->next_name;
+}

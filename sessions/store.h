@@ -46,6 +46,8 @@ int store_check_file(struct store *s, struct err *err);
 int store_flush(struct store *s, struct err *err);
 // Returns the name of the current session; NULL before its first message.
 const char *store_session(const struct store *s);
+// Returns the name given for the session that the next first message starts; NULL: none.
+const char *store_next_session(const struct store *s);
 // For --session NAME: resumes the session if it exists; otherwise the next session gets this name.
 int store_use(struct store *s, struct engine *e, const char *name, struct err *err);
 // The next message starts a new session called `name` (NULL: generated). The caller clears the

@@ -5,6 +5,10 @@ setup=("/load $llava" '/set sample.max_tokens 5' '/set sample.ignore_eos on')
 
 lines '/session'
 check_has "before the first message" 'select(.event == "text").text' "no session yet"
+lines '/session new trip' '/session'
+check "a name before the first message" 'select(.event == "text" or .event == "notice").text' \
+    "the next message starts session 'trip'
+session 'trip' starts with the first message, in $work/vlmsh.db"
 lines "${setup[@]}" "/image $scene" 'What is this?' 'And "that"?' '/session rename first' '/session' '/session list'
 answers=$(jq -c 'select(.event == "answer").ids' "$work/events")
 check_has "name of the current session" 'select(.event == "text").text' "'first'"
@@ -21,6 +25,8 @@ check "nothing is overwritten" 'select(.event == "done").ok' $'true\ntrue\ntrue\
 vlmsh --json -f "$work/replay.vlmsh" >"$work/events" || fail "replay: exit status"
 same "replayed to the same answers" "$(jq -c 'select(.event == "answer").ids' "$work/events")" "$answers"
 grep -q 'What is this?' "$work/talk.md" || fail "the transcript lacks the question"
+lines '/session resume first' "/save $work/TALK.MD"
+same "a transcript by an ending in capitals" "$(head -1 "$work/TALK.MD")" '# first'
 lines "/load demo/model" '/session new' '/set sample.max_tokens 1' "/image demo/pictures/scene-1.png" 'What colour is the background?' "/save $work/one.md"
 grep -q '; 1 token in' "$work/one.md" && grep -q '^grey$' "$work/one.md" || fail "transcript: $(cat "$work/one.md")"
 
