@@ -282,5 +282,8 @@ int store_use(struct store *s, struct engine *e, const char *name, struct err *e
     if (name_check(name, err) < 0 ||
         store_number(s, err, 0, &id, "SELECT id FROM sessions WHERE name = ?", "t", name) < 0)
         return -1;
-    return id ? store_resume(s, e, name, err) : store_begin(s, name, err);
+    if (id) return store_resume(s, e, name, err);
+    if (store_begin(s, name, err) < 0) return -1;
+    sinks_notice(engine_sinks(e), "session '%s' is new: it starts with the first message", name);
+    return 0;
 }

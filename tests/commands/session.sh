@@ -68,11 +68,13 @@ exec 7>"$work/in"
 echo /version >&7
 for _ in $(seq 600); do grep -q '"done"' "$work/first" && break; sleep 0.1; done
 vlmsh --session twice --json $llava -c '/set sample.max_tokens 1' -c Hello >"$work/events"
-check "the first one has the name" 'select(.event == "notice").text | select(test("twice"))' ""
+check "the first one has the name" 'select(.event == "notice").text | select(test("twice"))' \
+    "session 'twice' is new: it starts with the first message"
 printf '/set sample.max_tokens 1\nHello\n' >&7
 exec 7>&-
 wait $other || fail "the other program fails"
 cp "$work/first" "$work/events"
 check "the second one gets another name" 'select(.event == "notice").text | select(test("twice"))' \
-    "another program has started a session 'twice' meanwhile: this one continues as 'twice-2'"
+    "session 'twice' is new: it starts with the first message
+another program has started a session 'twice' meanwhile: this one continues as 'twice-2'"
 finish
