@@ -74,12 +74,17 @@ static int name_shapes(const char *problem, struct err *err)
 
 static int read_options(struct new_options *o, int argc, char **argv, struct err *err)
 {
-    *o = (struct new_options){ .seed = 42, .scale = 1, .merge = 1 };
+    *o = (struct new_options){ .seed = -1, .scale = 1, .merge = 1 };
     if (options_parse(options, o, argc, argv, err) < 0) return -1;
     const bool joins = o->encoder || o->decoder;
     if (joins && (o->shape || o->text_count || o->zeros))
         return err_set(
             err, "--like, --text and --zeros cannot be combined with --encoder and --decoder");
+    if (!joins && (o->scale != 1 || o->merge != 1 || o->linear))
+        return err_set(err, "--scale, --merge and --linear need --encoder and --decoder");
+    if (o->zeros && o->seed >= 0)
+        return err_set(err, "--zeros and --seed cannot be combined: no weight is random");
+    if (o->seed < 0) o->seed = 42;
     if (joins && !o->decoder) return err_set(err, "give --decoder MODEL, the language model");
     if (joins && !o->encoder) return err_set(err, "give --encoder MODEL, the picture encoder");
     if (!joins && !o->shape) return name_shapes("give --like SHAPE", err);

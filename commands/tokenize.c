@@ -45,10 +45,18 @@ static const struct option_row options[] = {
     { 0 },
 };
 
+// Returns whether the line consists of an option, without a text.
+static bool is_option(const char *typed)
+{
+    for (const struct option_row *row = options + 1; typed && row->name; row++)
+        if (!strcmp(typed, row->name)) return true;
+    return false;
+}
+
 static int tokenize_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
     const struct tokenizer *t = engine_tokenizer(shell->engine);
-    const bool quoted = argc == 1; // a text alone may begin with "--"
+    const bool quoted = argc == 1 && !is_option(shell->typed); // it may begin with "--"
     struct tokenize_options o = { .text = argv[0] };
     struct ids ids = { 0 };
     if (!quoted && options_parse(options, &o, argc, argv, err) < 0)

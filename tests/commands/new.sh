@@ -55,4 +55,9 @@ cp "$VLMSH" "$work/bin/vlmsh" # has no demo model beside it
 XDG_CACHE_HOME=$work/cache "$work/bin/vlmsh" --db "$work/vlmsh.db" -c '/set sample.max_tokens 1' -c Hello \
     >"$work/out" 2>&1 || fail "the default model: $(tail -1 "$work/out")"
 same "what is left of the default model" "$(cd "$work/cache/vlmsh" && echo tiny*)" tiny
+# Options without effect are refused.
+for options in '--merge 2' '--scale 0.5' --linear '--zeros --seed 3'; do
+    vlmsh new --like tiny "$work/refused" $options >"$work/out" 2>&1
+    same "vlmsh new $options" "$? $(ls "$work/refused" 2>&1)" "2 ls: cannot access '$work/refused': No such file or directory"
+done
 finish

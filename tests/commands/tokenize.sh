@@ -28,13 +28,13 @@ done
 
 lines "/tokenizer $llama/tokenizer.json" '/tokenize Hello world' '/tokenize "Hello world"' \
     '/tokenize --no-special --table Hello' '/detokenize [1,2,3]' '/detokenize 1 2 3' \
-    '/detokenize 999999' '/tokenize --nope "x"' '/tokenize' '/detokenize x'
+    '/detokenize 999999' '/tokenize --nope "x"' '/tokenize' '/detokenize x' '/tokenize --table' '/tokenize "--table"'
 same "quoted and plain" "$(jq -c 'select(.event == "ids").ids' "$work/events" | sed -n 1p)" \
     "$(jq -c 'select(.event == "ids").ids' "$work/events" | sed -n 2p)"
 check "table of /tokenize" 'select(.event == "table") | .name, .columns[1], (.rows | length > 0)' $'tokens\nid\ntrue'
 check "lists of ids" 'select(.event == "text").text | length > 0' $'true\ntrue'
 check "which lines succeed" 'select(.event == "done").ok' \
-    $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse'
+    $'true\ntrue\ntrue\ntrue\ntrue\ntrue\nfalse\nfalse\nfalse\nfalse\nfalse\ntrue'
 check_has "error of an id out of range" 'select(.event == "error").message' "token id 999999 is not in the vocabulary"
 
 # A broken file leaves the current tokenizer in place.
