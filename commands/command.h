@@ -6,6 +6,8 @@
 #ifndef COMMANDS_COMMAND_H
 #define COMMANDS_COMMAND_H
 
+#include <stdatomic.h>
+
 #include "core/base/event.h"
 #include "core/base/mem.h"
 #include "core/base/options.h"
@@ -14,6 +16,7 @@
 
 struct variable {
     char *name, *value; // of -D NAME=VALUE, or of /run FILE NAME=VALUE
+    atomic_bool used;   // a line has contained ${NAME}; the screen reads lines in its own thread
 };
 
 // Functions of the full screen only; safe to call from the thread that runs lines.

@@ -75,7 +75,10 @@ static int add_variable(struct buf *to, const char **p, const struct shell *shel
     char *copy = xstrndup(name, (size_t)(end - name));
     const char *value = NULL;
     for (size_t i = 0; i < shell->variable_count && !value; i++)
-        if (!strcmp(shell->variables[i].name, copy)) value = shell->variables[i].value;
+        if (!strcmp(shell->variables[i].name, copy)) {
+            shell->variables[i].used = true;
+            value = shell->variables[i].value;
+        }
     if (!value) value = getenv(copy);
     if (value)
         buf_puts(to, value);

@@ -13,6 +13,7 @@ struct variables {
         char *name;
         char **values;
         int count, at;
+        bool used;
     } list[NAMES_MAX];
     int count;
 };
@@ -23,6 +24,11 @@ static int read_variable(struct variables *v, const char *word, struct err *err)
     const char *equals = strchr(word, '=');
     if (!equals || !parse_is_name(word, (size_t)(equals - word)))
         return err_set(err, "'%s' is not NAME=VALUE[,VALUE...]", word);
+    for (int k = 0; k < v->count; k++)
+        if (strlen(v->list[k].name) == (size_t)(equals - word) &&
+            !strncmp(v->list[k].name, word, (size_t)(equals - word)))
+            return err_set(err, "%s is given twice: list its values, as in %s=A,B", v->list[k].name,
+                           v->list[k].name);
     if (v->count == NAMES_MAX) return err_set(err, "/run takes at most %d variables", NAMES_MAX);
     const char between = strchr(equals, '|') ? '|' : ',';
     const int i = v->count++;
@@ -48,14 +54,13 @@ static void variables_release(struct variables *v)
 }
 
 // Runs the script with the current values, which take precedence over the shell's variables.
-static int run_once(struct shell *shell, const char *file, const struct variables *v,
-                    struct err *err)
+static int run_once(struct shell *shell, const char *file, struct variables *v, struct err *err)
 {
     struct variable *outer = shell->variables;
     const size_t outer_count = shell->variable_count, count = (size_t)v->count;
     struct variable *both = xreallocarray(NULL, count + outer_count + 1, sizeof *both);
     for (size_t i = 0; i < count; i++)
-        both[i] = (struct variable){ v->list[i].name, v->list[i].values[v->list[i].at] };
+        both[i] = (struct variable){ v->list[i].name, v->list[i].values[v->list[i].at], false };
     for (size_t i = 0; i < outer_count; i++) both[count + i] = outer[i];
     shell->variables = both;
     shell->variable_count = count + outer_count;
@@ -64,6 +69,8 @@ static int run_once(struct shell *shell, const char *file, const struct variable
     shell->depth--;
     shell->variables = outer;
     shell->variable_count = outer_count;
+    for (size_t i = 0; i < count; i++) v->list[i].used |= both[i].used;
+    for (size_t i = 0; i < outer_count; i++) outer[i].used |= both[count + i].used;
     free(both);
     return status;
 }
@@ -88,6 +95,10 @@ static int run_run(struct shell *shell, int argc, char **argv, struct err *err)
         do status = run_once(shell, argv[0], &v, err);
         while (status == 0 && !shell->quit && advance(&v));
     }
+    for (int i = 0; i < v.count && status == 0 && !shell->quit; i++)
+        if (!v.list[i].used)
+            sinks_notice(shell->sinks, "%s has no effect: no line of '%s' contains ${%s}",
+                         v.list[i].name, argv[0], v.list[i].name);
     variables_release(&v);
     return status;
 }

@@ -158,7 +158,12 @@ static void report_unread(const struct lines *l, const struct step *steps, size_
 // pictures: whether pictures were attached to be sent.
 static int end_lines(const struct lines *l, bool pictures, int status)
 {
-    if (status == STATUS_OK && !stopped(l)) engine_report_waiting(l->shell->engine, pictures);
+    const struct shell *shell = l->shell;
+    if (status == STATUS_OK && !stopped(l)) engine_report_waiting(shell->engine, pictures);
+    for (size_t i = 0; i < shell->variable_count && l->script && status == STATUS_OK; i++)
+        if (!shell->variables[i].used)
+            sinks_notice(shell->sinks, "-D %s has no effect: no line contains ${%s}",
+                         shell->variables[i].name, shell->variables[i].name);
     return lines_status(l, status);
 }
 

@@ -12,7 +12,8 @@
 
 #include "commands/command.h"
 
-static struct variable variables[] = { { "PIC", "my \"cat\".png" }, { "NAME", "${PIC}" } };
+static struct variable variables[] = { { .name = "PIC", .value = "my \"cat\".png" },
+                                       { .name = "NAME", .value = "${PIC}" } };
 static const struct shell shell = { .variables = variables, .variable_count = 2 };
 
 typedef int parser(struct words *w, const char *text, const struct shell *s, struct err *err);

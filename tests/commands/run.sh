@@ -49,4 +49,12 @@ same "script with --json: exit status" $? 1
 check "script with --json" 'select(.event == "done").ok' $'true\ntrue\ntrue\nfalse'
 check "the error's place" 'select(.event == "error") | .where, .message' "$work/bad.vlmsh:4
 unknown command '/lod': did you mean '/load'?"
+# Variables that no line uses are named; one that a nested file uses counts.
+echo '/set sample.seed ${SEED}' >"$work/inner.vlmsh"
+echo "/run $work/inner.vlmsh" >"$work/outer.vlmsh"
+lines "/run $work/outer.vlmsh SEED=1,2 SEEDS=3" "/run $work/inner.vlmsh SEED=1 SEED=2"
+check "a variable that is not used" 'select(.event == "notice").text' "SEEDS has no effect: no line of '$work/outer.vlmsh' contains \${SEEDS}"
+check "a variable given twice" 'select(.event == "error").message' "SEED is given twice: list its values, as in SEED=A,B"
+same "-D that is not used" "$(vlmsh -D SEED=1 -D FOO=2 -f "$work/outer.vlmsh" 2>&1)" "sample.seed = 1
+-D FOO has no effect: no line contains \${FOO}"
 finish

@@ -174,7 +174,7 @@ static void test_nested(void **state)
     struct fixture f;
     struct err err = { "" };
     fixture_begin(&f, "/version\n/run ${SELF}\n");
-    struct variable self = { (char *)"SELF", f.path };
+    struct variable self = { .name = (char *)"SELF", .value = f.path };
     f.shell.variables = &self;
     f.shell.variable_count = 1;
     assert_int_equal(shell_script(&f.shell, f.path, &err), -1);

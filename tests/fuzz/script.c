@@ -8,7 +8,8 @@
 #include "commands/parse.h"
 #include "commands/script.h"
 
-static struct variable variables[] = { { "A", "value with \"spaces\" and ${A}" }, { "B", "" } };
+static struct variable variables[] = { { .name = "A", .value = "value with \"spaces\" and ${A}" },
+                                       { .name = "B", .value = "" } };
 
 static void read_line(const char *line)
 {
