@@ -144,6 +144,12 @@ static void handle(int signal, void (*handler)(int), int flags)
     sigaction(signal, &action, NULL);
 }
 
+bool signals_outlive_terminal(void)
+{
+    struct sigaction action;
+    return sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 void signals_start(struct engine *engine, enum signals_how how)
 {
     state.engine = engine;
@@ -154,7 +160,7 @@ void signals_start(struct engine *engine, enum signals_how how)
     // A script that waits for input must wake up; a dialogue continues to read.
     handle(SIGINT, on_interrupt, how == SIGNALS_SCRIPT ? 0 : SA_RESTART);
     handle(SIGTERM, on_terminate, 0);
-    handle(SIGHUP, on_terminate, 0);
+    if (!signals_outlive_terminal()) handle(SIGHUP, on_terminate, 0);
     handle(SIGALRM, on_alarm, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     handle(SIGXFSZ, SIG_IGN, 0); // a file at its limit: writing fails instead

@@ -11,7 +11,8 @@
 //   dialogue  a second Ctrl-C within two seconds ends the program with 130
 //   prompt    signals_fd() becomes readable, the prompt decides
 // SIGTERM and SIGHUP cancel the running line and end the program cleanly, or forcibly after three
-// seconds. SIGPIPE and SIGXFSZ are ignored: writing fails instead.
+// seconds; under nohup, SIGHUP stays ignored. SIGPIPE and SIGXFSZ are ignored: writing fails
+// instead.
 #ifndef TUI_SIGNALS_H
 #define TUI_SIGNALS_H
 
@@ -24,6 +25,8 @@ enum signals_how { SIGNALS_SCRIPT, SIGNALS_DIALOGUE, SIGNALS_PROMPT };
 enum { STATUS_INTERRUPTED = 130 };
 
 void signals_start(struct engine *engine, enum signals_how how);
+// Returns whether the program was started with SIGHUP ignored, as nohup does.
+bool signals_outlive_terminal(void);
 void signals_stop(void); // call before the engine is freed
 // Call when a line begins (in a dialogue, this clears an earlier interrupt) or ends.
 void signals_busy(bool busy);

@@ -85,8 +85,8 @@ static int run_help(const struct subcommand *c, int argc, char **argv, struct er
 
 // A job's process runs `vlmsh job run ID`; run by hand, the command prints the job's progress.
 //
-// SIGINT, SIGTERM and SIGHUP pause the job: it saves its work and ends; /job N resume continues it.
-// A second signal ends the process at once, like kill -9; saved work remains.
+// SIGINT, SIGTERM and SIGHUP (unless ignored) pause the job: it saves its work and ends; /job N
+// resume continues it. A second signal ends the process at once, like kill -9; saved work remains.
 // Shells send no signals: they write requests into the job's row (sessions/jobs.c).
 struct job_options {
     const char *action, *id, *db, *folder;
@@ -135,7 +135,7 @@ static void listen(bool rank)
 {
     handle(SIGINT, rank ? SIG_DFL : on_pause);
     handle(SIGTERM, rank ? SIG_DFL : on_pause);
-    handle(SIGHUP, rank ? SIG_DFL : on_pause);
+    if (!signals_outlive_terminal()) handle(SIGHUP, rank ? SIG_DFL : on_pause);
     handle(SIGPIPE, SIG_IGN);
     handle(SIGXFSZ, SIG_IGN); // a file at its limit: writing fails instead
 }

@@ -25,6 +25,7 @@ class Terminal:
         environment.update(env or {})
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
             os.execvpe(argv[0], argv, environment)
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", *size, *pixels))
         os.set_blocking(self.fd, False)
