@@ -4,6 +4,7 @@
 // order, or standard input, or the prompt. Exit status: 0; 1: a line of a script failed, output was
 // lost, or part of a conversation could not be saved; 2: bad usage; 130: interrupted. A database
 // that cannot be opened only causes a notice.
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -475,8 +476,10 @@ int main(int argc, char **argv)
     signal(SIGCHLD, SIG_DFL); // if inherited as ignored, waiting for a child would fail
     threads_wait_asleep(argv);
     give_memory_back();
-    setlocale(LC_ALL, "");
-    setlocale(LC_NUMERIC, "C"); // files and events always use a decimal point
+    setlocale(LC_CTYPE, ""); // only characters: numbers and messages are English everywhere
+    // In Turkish, 'I' is not the capital letter of 'i', even in names of settings and files.
+    // Readline sets the environment's locale again.
+    if (tolower('I') != 'i' && setlocale(LC_CTYPE, "C.UTF-8")) setenv("LC_ALL", "C.UTF-8", 1);
     int status = options_read(&p.options, argc, argv, &err);
     if (status < 0) {
         text_printf(stderr, "vlmsh: %s (see vlmsh --help)\n", err.text);

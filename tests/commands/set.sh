@@ -62,4 +62,10 @@ lines "/load $llama" '/set sample.top_k 7' '/set sample.temperature 0.5' '/set s
 check "notices about other settings and the model" 'select(.event=="notice" and (.text|contains("sample.top") or contains("ctx.max"))).text' \
 'sample.top_k has no effect while sample.temperature is 0 (greedy decoding)
 ctx.max is above the model'"'"'s limit of 131072 tokens: answers beyond it are worse, because the model was not trained on such positions'
+# Values ignore case in every language: in Turkish, 'I' is not the capital letter of 'i'.
+if localedef -i tr_TR -f UTF-8 "$work/tr_TR.UTF-8" 2>"$work/err"; then
+    same "a value in Turkish" "$(env LOCPATH="$work" LC_ALL=tr_TR.UTF-8 "$VLMSH" --db "$work/vlmsh.db" -c '/set prune.score UNIFORM' 2>&1)" 'prune.score = uniform'
+else
+    echo "SKIPPED: values in Turkish: the locale cannot be made here (it needs the package locales)"
+fi
 finish
