@@ -283,7 +283,7 @@ job 1 (ask) is done: 4 answered, 2 with errors, 0 already there: '$work/job.json
 E
 same "answered by a job" "$(stable "$work/job.jsonl")" "$(stable "$work/whole.jsonl")"
 sed -i '4,$d' "$work/job.jsonl"
-(cd "$work" && cp data.json own.json && lines "/load $OLDPWD/$llava" '/set sample.max_tokens 4' '/set sample.ignore_eos on' '/set job.nice 0' \
+(cd "$work" && cp data.json own.json && lines "/load '$OLDPWD/$llava'" '/set sample.max_tokens 4' '/set sample.ignore_eos on' '/set job.nice 0' \
     "/ask --data data.json --out job.jsonl --limit 2 --job" /wait \
     "/ask --data $work/data.json --out job.jsonl --job" /wait '/system Be kind.' '/ask --data own.json --job' /wait)
 same "resumed by a job" "$(jq -c .id "$work/job.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')" "$(jq -c .id "$work/whole.jsonl" | sort | uniq -c | awk '{ print $1 }' | tr '\n' ' ')"

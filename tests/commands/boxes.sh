@@ -22,9 +22,9 @@ picture 0, in its pixels; numbers read as llava: 0 to 1 of the square that the e
 left out: 1 box outside the picture
 S
 echo mine >other.csv
-lines "/load $root/demo/model" "/messages talk.json" "/boxes other.csv" "/boxes other.csv --force"
+lines "/load '$root/demo/model'" "/messages talk.json" "/boxes other.csv" "/boxes other.csv --force"
 check "another file is replaced only with --force" '[inputs, .] | map(select(.event=="done").ok) | map(tostring) | join(" ")' 'true true false true'
-lines "/load $root/demo/model" "/messages talk.json" "/boxes boxes.csv" "/boxes boxes.png" "/boxes boxes.txt" \
+lines "/load '$root/demo/model'" "/messages talk.json" "/boxes boxes.csv" "/boxes boxes.png" "/boxes boxes.txt" \
     "/set image.boxes pixels" "/boxes"
 same "the file that was replaced" "$(cat other.csv)" "$(cat boxes.csv)"
 same "boxes in the saved CSV" "$(cat boxes.csv)" $'label,kind,x,y,w,h\n"red circle","box",24,48,48,48\n"H","box",0,0,48,48'
@@ -42,10 +42,10 @@ check_has "no such format" 'select(.event == "error").message' "boxes.txt"
 lines "/image boxes.png"
 check "size of the figure" 'select(.event == "attached").width' 640
 talk '[100, 100, 200, 200]'
-lines "/set image.boxes pixels" "/load $root/demo/model" "/messages talk.json" "/boxes"
+lines "/set image.boxes pixels" "/load '$root/demo/model'" "/messages talk.json" "/boxes"
 check "no box within the picture" 'select(.event == "error").message' "the last answer has no box within the picture; boxes left out: 1. \
 Their numbers were read as pixels (pixels of the picture); image.boxes changes that"
 talk 'nothing'
-lines "/load $root/demo/model" "/messages talk.json" "/boxes"
+lines "/load '$root/demo/model'" "/messages talk.json" "/boxes"
 check "error without a box" 'select(.event == "error").message' "the last answer has no boxes"
 finish

@@ -69,7 +69,7 @@ out=$(vlmsh -c "/calibrate merge $dir/both.safetensors $dir/ffn.safetensors $dir
 
 # A job whose adapter has changed does not add up sums of two models.
 cp -r $model/adapters/lora "$dir/lora"
-cp $picture "$dir/shown.png" && chmod u+w "$dir/shown.png"
+cp "$picture" "$dir/shown.png" && chmod u+w "$dir/shown.png"
 python3 - "$dir/many.json" "$dir/shown.png" <<'EOF'
 import json, sys
 json.dump([{"id": i, "image": sys.argv[2], "conversations": [{"from": "human", "value": "<image>\nWhat?"},
@@ -93,7 +93,7 @@ cp "$dir/kept" "$dir/lora/adapter_model.safetensors"
 echo >>"$dir/shown.png"
 out=$(vlmsh -c "/job $job resume" -c "/wait $job" -c "/job $job log")
 [[ $out == *"a picture of the data has changed since the job started"* ]] || fail "resumes with a different picture" "$out"
-cp $picture "$dir/shown.png"
+cp "$picture" "$dir/shown.png"
 # Damaged sums are not continued either.
 sums=$dir/db.jobs/$job/sums.safetensors
 cp "$sums" "$dir/kept.sums"

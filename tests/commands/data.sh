@@ -96,7 +96,7 @@ cat >"$work/one.jsonl" <<'J'
 {"id": "x", "image": "scene.png", "question": "What is in the picture?", "answer": "It shows a red circle above a blue rectangle."}
 J
 session "golden's tokens" $llava <<E
-> /data check $work/one.jsonl --images $pictures
+> /data check $work/one.jsonl --images "$pictures"
 [data]
 kind  samples  usable  answers  pictures  tokens  trained %
 all   1        1       1        1         49      24.5
@@ -112,7 +112,7 @@ E
 # A sample that would be truncated inside its picture; a model without vision.
 session "inside a picture" $llava <<E
 > /set ctx.max 20
-> /data check $work/one.jsonl --images $pictures
+> /data check $work/one.jsonl --images "$pictures"
 [data]
 kind  samples  usable  answers  pictures  tokens  trained %
 all   1        0       1        1         49      24.5
@@ -124,7 +124,7 @@ too long  x   1     49 tokens, but the context holds 20 and would end inside a p
 error: no sample of '$work/one.jsonl' is usable for training
 > /load $llama
 loaded 'tests/goldens/llama-3.2': llama, 0.1844 million parameters, text only, N s
-> /data check $work/one.jsonl --images $pictures
+> /data check $work/one.jsonl --images "$pictures"
 [data]
 kind  samples  usable  answers  pictures  tokens  trained %
 all   1        0       1        1         0       0

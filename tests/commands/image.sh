@@ -138,7 +138,7 @@ E
 
 # The clipboard: Wayland, X11, no picture in it, a missing program, no desktop.
 mkdir "$work/bin"
-printf '#!/bin/sh\n[ "$3" = image ] && exec cat %s\n' "$PWD/$scene" >"$work/bin/wl-paste"
+printf '#!/bin/sh\n[ "$3" = image ] && exec cat "%s"\n' "$PWD/$scene" >"$work/bin/wl-paste"
 printf '#!/bin/sh\nexit 1\n' >"$work/bin/xclip"
 chmod +x "$work/bin/"*
 clipboard() { # VARIABLE PATH
@@ -153,7 +153,7 @@ check_has "no picture there" 'select(.event == "error").message' "the clipboard 
 # With both desktops and Wayland's program missing, X11 is used; if both are missing, the message names the first.
 mkdir "$work/x11"
 for program in jq env cat; do ln -s "$(command -v $program)" "$work/x11/$program"; done
-printf '#!/bin/sh\nexec cat %s\n' "$PWD/$scene" >"$work/x11/xclip"
+printf '#!/bin/sh\nexec cat "%s"\n' "$PWD/$scene" >"$work/x11/xclip"
 chmod +x "$work/x11/xclip"
 both() {
     env WAYLAND_DISPLAY=wayland-0 DISPLAY=:0 PATH="$work/x11" "$VLMSH" --json --db "$work/db" \

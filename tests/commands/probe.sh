@@ -166,7 +166,7 @@ a, b = [k for k in v if len(k) == 1 and k.isalpha()][:2]
 v[a], v[b] = v[b], v[a]
 json.dump(t, open(sys.argv[1], "w"))
 P
-lines "${ask[@]}" "/norms now | $work/swapped" "/norms $PWD/build/goldens/quantised/mlx-vlm-4bit"
+lines "${ask[@]}" "/norms now | $work/swapped" "/norms '$PWD/build/goldens/quantised/mlx-vlm-4bit'"
 check_has "another vocabulary of the same size" '[select(.event == "notice").text] | join(" ")' "swapped: answers are tokenised again"
 check_has "a folder with a quantised embedding" 'select(.event == "error").message' "embed_tokens.weight is quantised: /load the folder"
 

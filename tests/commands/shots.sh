@@ -21,7 +21,7 @@ for count in 1, 2:
 json.dump(data, open(f"{work}/data.json", "w"))
 P
 answers() { # LINE: the answers to the questions of the data
-    lines "/load $root/demo/model" "$1 --here" "/eval show --csv $work/answers.csv --force"
+    lines "/load demo/model" "$1 --here" "/eval show --csv $work/answers.csv --force"
     python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])):
     if "red circle?" in r["question"] or "in the picture" in r["question"]: print(r["answer"], r["score"])' "$work/answers.csv"
@@ -29,24 +29,24 @@ for r in csv.DictReader(open(sys.argv[1])):
 for count in 1 2; do
     same "$count examples" "$(answers "/eval $work/data.json --shots $work/shots-$count.jsonl")" "$(answers "/eval $work/whole-$count.json")"
 done
-lines "/load $root/demo/model" "/eval $work/data.json --shots $work/shots-2.jsonl --here" "/eval $work/data.json --shots $work/shots-2.jsonl" "/wait" \
+lines "/load demo/model" "/eval $work/data.json --shots $work/shots-2.jsonl --here" "/eval $work/data.json --shots $work/shots-2.jsonl" "/wait" \
     "/eval show" "/eval $work/data.json --shots $work/data.json --metric loss --here" "/eval $work/data.json --metric loss --here"
 check "all lines succeed" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\ntrue\ntrue\ntrue'
 check "examples are not scored" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="n")[1]' $'2\n2\n2\n2'
 check "examples are not excluded answers" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' ""
 same "examples change the loss" "$(jq -r 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="score")[1]' "$work/events" | tail -2 | uniq | wc -l)" 2
 jq -c '. + {tools: [1]}' "$work/shots-1.jsonl" >"$work/tools.jsonl"
-lines "/load $root/demo/model" "/eval $work/data.json --shots $work/tools.jsonl --metric loss --here"
+lines "/load demo/model" "/eval $work/data.json --shots $work/tools.jsonl --metric loss --here"
 check "a key that nothing reads" 'select(.event=="table" and .name=="evaluation").rows[] | select(.[0]=="data")[1]' \
     'not used: "tools" of --shots (2 samples)'
 # /compare uses the examples as well.
-lines "/load $root/demo/model" "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --csv $work/compared.csv" \
+lines "/load demo/model" "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --csv $work/compared.csv" \
     "/compare off | off --data $work/data.json --shots $work/shots-1.jsonl --metric loss --job" "/wait" "/compare off | off --shots $work/shots-1.jsonl Why?"
 check "which comparisons succeed" 'select(.event=="done").ok' $'true\ntrue\ntrue\ntrue\nfalse'
 check_has "error without --data" 'select(.event=="error").message' "--shots and --job need --data FILE"
 same "compared answers" "$(python3 -c 'import csv, sys
 for r in csv.DictReader(open(sys.argv[1])): print(r["answer_a"], r["score_a"])' "$work/compared.csv")" "$(answers "/eval $work/whole-1.json")"
 echo '{"question": "Why?"}' >"$work/open.jsonl"
-lines "/load $root/demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"
+lines "/load demo/model" "/eval $work/data.json --shots $work/open.jsonl --here"
 check_has "error of an example without an answer" 'select(.event=="error").message' "open.jsonl', line 1: it has no answer"
 finish

@@ -86,7 +86,7 @@ wait_for "^session '.*' is saved; to continue: *$"
 wait_for 'scene.png: no question followed'
 wait_for '^vlmsh --db ' 'the command does not begin its own line'
 mkdir "$work/other"
-start "$work/other" "$here/$model"
+start "$work/other" "'$here/$model'"
 wait_for '· the input line holds unsent text, typed in'
 # The length of the path decides where the notice wraps.
 notice=$(tmux capture-pane -p | sed 's/^│\([^│]*\).*/\1/' | tr -d ' \n')
