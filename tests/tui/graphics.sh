@@ -111,7 +111,7 @@ for kind, cell in ("sixel", (11, 20)), ("kitty", (12, 20)), ("iterm", (8, 17)):
         t.type("/set screen.layout %s\r" % layout)
         t.wait_text("layout = " + layout)
         t.settle()
-        check("\u2580" not in t.text(), "%s, %s: half blocks stay beside the picture" % (kind, layout))
+        t.wait_for(lambda: "\u2580" not in t.text(), "%s, %s: the picture without half blocks beside it" % (kind, layout))
     check(not t.pictures, kind + ": the picture is gone with its panel")
     leave(t)
 
