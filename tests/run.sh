@@ -19,9 +19,14 @@ cd "$(dirname "$0")/.." || exit 1
 export LSAN_OPTIONS="suppressions=$PWD/tests/leaks:print_suppressions=0"
 # A quarantine of 32 MB for freed memory, instead of 256 MB, saves page faults and makes forks cheap.
 export ASAN_OPTIONS=quarantine_size_mb=32:malloc_context_size=12
-# Tests write names of temporary files into lines of shells and of vlmsh, and into sockets (at most 107 bytes).
-[[ ${TMPDIR:-/tmp} =~ ^[A-Za-z0-9/._-]{1,40}$ ]] || { echo "tests run in /tmp: '$TMPDIR' is long or has special characters"; TMPDIR=/tmp; }
-scratch=$(mktemp -d) || exit 1
+# Tests write names of temporary files into lines of shells and of vlmsh and into sockets (at most 107 bytes), and run
+# scripts there, which some machines forbid in /tmp.
+for folder in "${TMPDIR:-/tmp}" /tmp /var/tmp; do
+    [[ $folder =~ ^[A-Za-z0-9/._-]{1,40}$ ]] && scratch=$(mktemp -d -p "$folder") || continue
+    cp /bin/true "$scratch/true" && "$scratch/true" 2>/dev/null && break
+    rm -rf "$scratch"
+done
+[ -d "${scratch:-}" ] || { echo "set TMPDIR to a folder that allows programs and has a short name without spaces"; exit 1; }
 trap 'rm -rf "$scratch"' EXIT
 export scratch TEST_UNDER=${TEST_UNDER:-} TEST_TIMEOUT=${TEST_TIMEOUT:-900} TEST_TIMES=${TEST_TIMES:-/dev/null}
 export TIMEFORMAT='%R %U %S'
