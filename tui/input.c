@@ -245,6 +245,14 @@ static void suspend(void)
     rl_forced_update_display();
 }
 
+// Readline 8.2 writes beyond its buffers after drawing in 3 columns of a terminal it does not know,
+// so it does not learn of such widths.
+static void resize(void)
+{
+    enum { LEAST = 10 };
+    if (text_terminal_columns(rl_outstream) >= LEAST) rl_resize_terminal();
+}
+
 enum wait { WAIT_LINE, WAIT_END, WAIT_AGAIN, WAIT_LEAVE };
 
 static enum wait take_signals(struct input *in)
@@ -255,7 +263,7 @@ static enum wait take_signals(struct input *in)
             signals_forget();
             return interrupt(in) ? WAIT_LEAVE : WAIT_AGAIN;
         }
-        if (signal == SIGWINCH) rl_resize_terminal();
+        if (signal == SIGWINCH) resize();
         if (signal == SIGTSTP) suspend();
         if (signals_terminated()) {
             rl_callback_handler_remove();
@@ -274,7 +282,7 @@ static enum wait read_line(struct input *in)
     signals_busy(false);
     int signal; // drops a Ctrl-C that arrived as the last line ended
     while ((signal = signals_next()))
-        if (signal == SIGWINCH) rl_resize_terminal();
+        if (signal == SIGWINCH) resize();
     signals_forget();
     if (signals_terminated()) in->end = true;
     rl_callback_handler_install(prompt, on_line);

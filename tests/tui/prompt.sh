@@ -5,7 +5,7 @@ trap 'rm -rf "$work"' EXIT
 export XDG_STATE_HOME="$work/state" XDG_CACHE_HOME="$work/cache" VLMSH MODEL=tests/goldens/llava-1.5
 export PYTHONPATH=tests/tui PYTHONDONTWRITEBYTECODE=1 WORK="$work"
 python3 - <<'END'
-import os, signal, stat, time
+import fcntl, os, signal, stat, struct, termios, time
 from terminal import Terminal, check
 
 program, model, work = os.environ["VLMSH"], os.environ["MODEL"], os.environ["WORK"]
@@ -185,6 +185,17 @@ t = Terminal([program, "--plain", model], env={"XDG_CONFIG_HOME": os.path.join(w
 t.expect(r"config")
 t.expect(prompt)
 check("/config'" in t.all and "No such file" in t.all, "a link to nowhere", t)
+t.type("/quit\r")
+check(t.wait() == 0, "ends with status 0", t)
+
+# Readline does not draw on an unknown terminal that is very narrow for a moment.
+t = Terminal([program, "--plain", model], env={"TERM": "unknown"}, size=(24, 80))
+t.expect(prompt)
+fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 3, 0, 0))
+for _ in range(10): t.read(0.1)
+check(not t.seen, "readline draws in 3 columns: %r" % t.seen, t)
+fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+t.expect(prompt)
 t.type("/quit\r")
 check(t.wait() == 0, "ends with status 0", t)
 END
