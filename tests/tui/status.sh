@@ -115,6 +115,8 @@ if unshare -rm sh -c 'mount --bind "$1/kept" "$1/fixed" && mount -o remount,ro,b
         exec "$2" --db "$1/fixed/d.db" -c "/session list"' - "$work" "$VLMSH" >"$work/out" 2>"$work/err" </dev/null
     err "fixed/d.db': Read-only file system"
     err 'copy it elsewhere'
+else
+    echo "SKIPPED: a database on a read-only disk: users may not mount here"
 fi
 
 # A file opened next does not take the file descriptor of a closed stream.
