@@ -11,6 +11,7 @@ export CMOCKA_MESSAGE_OUTPUT=stdout LC_ALL=C.UTF-8
 # Spinning threads would cost far more processor time than these tests.
 export OMP_WAIT_POLICY=passive
 unset XDG_CONFIG_HOME XDG_DATA_HOME HF_HOME HF_HUB_CACHE INPUTRC NO_COLOR LANGUAGE
+unset "${!SLURM_@}" # within an allocation, jobs may have no more ranks than it has tasks
 cd "$(dirname "$0")/.." || exit 1
 # Fails if the CPU lacks the instruction set that VLMSH_ISA names, rather than testing a different
 # one.
