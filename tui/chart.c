@@ -60,7 +60,7 @@ static void draw_y_axis(struct canvas *c, struct area inner, const struct axis *
     for (int y = 0; y < inner.height; y++)
         canvas_put(c, left, a->width, y, STYLE_BORDER, c->ascii ? '|' : 0x2502);
     for (int i = 0; i < a->count; i++) {
-        const int y = (int)((max - a->at[i]) / (max - min) * (inner.height - 0.01));
+        const int y = (int)(plot_share(a->at[i], max, min) * (inner.height - 0.01));
         if (y < 0 || y >= inner.height) continue;
         canvas_text(c, left, a->width - (int)strlen(a->text[i]), y, STYLE_DIM, a->text[i]);
         canvas_put(c, left, a->width, y, STYLE_BORDER, c->ascii ? '+' : 0x2524);
@@ -74,7 +74,7 @@ static void draw_x_axis(struct canvas *c, struct area curves, const struct axis 
     int free_from = 0;
     for (int i = 0; i < a->count; i++) {
         const int width = (int)strlen(a->text[i]), most = line.width - width;
-        int x = (int)((a->at[i] - min) / (max - min) * (line.width - 0.5)) - (width - 1) / 2;
+        int x = (int)(plot_share(a->at[i], min, max) * (line.width - 0.5)) - (width - 1) / 2;
         x = x < 0 ? 0 : x > most ? most : x;
         if (x < free_from) continue;
         canvas_text(c, line, x, 0, STYLE_DIM, a->text[i]);
@@ -118,8 +118,9 @@ struct chart chart_begin(struct canvas *c, struct area area, double min_x, doubl
 // Returns the column of x, counted from the chart's left edge; -1 if it is outside.
 static int column_at(const struct chart *chart, double x)
 {
-    const double u = (x - chart->min_x) / (chart->max_x - chart->min_x);
-    return u >= 0 && u <= 1 ? (int)(u * (2.0 * chart->area.width - 1) + 0.5) / 2 : -1;
+    const double u = plot_share(x, chart->min_x, chart->max_x);
+    return isfinite(x) && u >= 0 && u <= 1 ? (int)(u * (2.0 * chart->area.width - 1) + 0.5) / 2
+                                           : -1;
 }
 
 void chart_mark(const struct chart *chart, enum style style, double x)
@@ -171,8 +172,8 @@ void chart_line(const struct chart *chart, enum style style, const double *x, co
     for (size_t i = 0; i < count; i++) {
         const double at = x ? x[i] : (double)i;
         const bool drawn = isfinite(y[i]) && isfinite(at);
-        const double u = (at - chart->min_x) / (chart->max_x - chart->min_x);
-        double v = drawn ? (y[i] - chart->min_y) / (chart->max_y - chart->min_y) : 0;
+        const double u = plot_share(at, chart->min_x, chart->max_x);
+        double v = plot_share(y[i], chart->min_y, chart->max_y);
         if (!drawn || u < 0 || u > 1) {
             before = false;
             continue;
@@ -193,10 +194,10 @@ void chart_line(const struct chart *chart, enum style style, const double *x, co
 static void band(const struct chart *chart, double x, double low, double high)
 {
     const double width = 2.0 * chart->area.width - 1, height = 4.0 * chart->area.height - 1;
-    const double u = (x - chart->min_x) / (chart->max_x - chart->min_x);
-    const double from = (high - chart->min_y) / (chart->max_y - chart->min_y),
-                 to = (low - chart->min_y) / (chart->max_y - chart->min_y);
-    if (!(u >= 0 && u <= 1 && to >= 0 && from <= 1)) return;
+    const double u = plot_share(x, chart->min_x, chart->max_x);
+    const double from = plot_share(high, chart->min_y, chart->max_y),
+                 to = plot_share(low, chart->min_y, chart->max_y);
+    if (!isfinite(low) || !(u >= 0 && u <= 1 && to >= 0 && from <= 1)) return;
     const int at = (int)(u * width + 0.5) & ~1;
     const int top = (int)((1 - from) * height + 0.5), bottom = (int)((1 - to) * height + 0.5);
     for (int y = top; y <= bottom; y++)

@@ -72,5 +72,7 @@ void plot_bins_release(struct plot_bins *b);
 // *format prints them with as many digits as needed to tell them apart.
 int plot_ticks(double min, double max, int most, double *ticks, char format[16]);
 char *plot_number(const char *format, double value); // a tick as text; the caller frees it
+// Returns (value - min) / (max - min), clamped to -1..2; 0 for NaN. Never overflows.
+double plot_share(double value, double min, double max);
 
 #endif

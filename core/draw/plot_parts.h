@@ -22,8 +22,6 @@ void plot_fit(struct plot_frame *f, const struct plot_axes *axes, const struct p
               size_t count, int x_most, int y_most);
 // Returns the position of a value on its axis: the value or its logarithm; NaN if it has none.
 double plot_at(bool logarithmic, double value);
-// Returns (value - min) / (max - min), clamped to -1..2; 0 for NaN. Never overflows.
-double plot_share(double value, double min, double max);
 // Computes the bounds of the interval around point i, as positions on the y axis; false if it has
 // none.
 bool plot_interval(const struct plot_frame *f, const struct plot_line *line, size_t i, double *low,

@@ -1,5 +1,6 @@
 // tests/tui/chart.c -- tui/chart.c: round numbers on both axes, percentages, marks, curves beyond
 // the range, crowds of points; the numbers of core/base/text.h.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,13 +100,35 @@ static void crowds_become_thin_lines(void **state)
     free(y);
 }
 
+// Ranges beyond the largest number; drawing them point by point would take minutes.
+static void huge_ranges_are_drawn(void **state)
+{
+    static const double y[] = { -1e308, 1e308, 0, NAN };
+    const struct area all = { 0, 0, 40, 12 };
+    struct canvas c = { .ascii = true };
+    struct buf text = { 0 };
+    canvas_resize(&c, 12, 40);
+    const struct chart chart = chart_begin(&c, all, 0, 3, -1e308, 1e308);
+    for (int i = 0; i < 100; i++) chart_line(&chart, STYLE_CURVE1, NULL, y, 4);
+    chart_mark(&chart, STYLE_FOCUS, NAN);
+    canvas_write(&c, &text);
+    assert_non_null(strchr(text.data, '*'));
+    assert_null(strchr(text.data, ':'));
+    buf_clear(&text);
+    canvas_fill(&c, all, STYLE_TEXT, ' ');
+    chart_begin(&c, all, -1e308, 1e308, 0, 1);
+    canvas_write(&c, &text);
+    assert_non_null(strstr(text.data, "1e+308"));
+    buf_release(&text);
+    canvas_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(axes_have_round_numbers),
-        cmocka_unit_test(curves_run_along_the_edge),
-        cmocka_unit_test(numbers_have_three_digits),
-        cmocka_unit_test(crowds_become_thin_lines),
+        cmocka_unit_test(axes_have_round_numbers),   cmocka_unit_test(curves_run_along_the_edge),
+        cmocka_unit_test(numbers_have_three_digits), cmocka_unit_test(crowds_become_thin_lines),
+        cmocka_unit_test(huge_ranges_are_drawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
