@@ -46,23 +46,37 @@ void plot_mean(struct plot_line *line)
     free(all);
 }
 
+// Sum and number of the finite values from one index to another.
+struct part {
+    double sum;
+    size_t n;
+};
+
+static struct part part_with(struct part p, double y)
+{
+    return isfinite(y) ? (struct part){ p.sum + y, p.n + 1 } : p;
+}
+
+// Splits the values into blocks as long as the window. Each window is then the end of a block and
+// the start of the next one (van Herk), whose sums are computed once.
 void plot_smooth(double *y, size_t count, size_t window)
 {
+    static const struct part none;
     if (!count) return;
-    double *from = xreallocarray(NULL, count, sizeof *from);
-    memcpy(from, y, count * sizeof *from);
+    struct part *starts = xreallocarray(NULL, 2 * count, sizeof *starts), *ends = starts + count;
+    for (size_t i = 0; i < count; i++)
+        starts[i] = part_with(i % window ? starts[i - 1] : none, y[i]);
+    for (size_t i = count; i-- > 0;)
+        ends[i] = part_with(i + 1 < count && (i + 1) % window ? ends[i + 1] : none, y[i]);
     const size_t before = window / 2, after = (window - 1) / 2;
     for (size_t i = 0; i < count; i++) {
-        double sum = 0;
-        size_t n = 0;
-        for (size_t k = i > before ? i - before : 0; k <= i + after && k < count; k++)
-            if (isfinite(from[k])) {
-                sum += from[k];
-                n++;
-            }
-        if (isfinite(y[i]) && n) y[i] = sum / (double)n;
+        const size_t from = i > before ? i - before : 0;
+        const size_t to = i + after < count ? i + after : count - 1;
+        struct part p = from % window ? ends[from] : starts[to];
+        if (from / window != to / window) p.sum += starts[to].sum, p.n += starts[to].n;
+        if (isfinite(y[i]) && p.n) y[i] = p.sum / (double)p.n;
     }
-    free(from);
+    free(starts);
 }
 
 // --- the frame -----------------------------------------------------------------------------------
@@ -431,24 +445,45 @@ static void curves_text(struct buf *b, const struct plot_axes *axes, const struc
     free(grid);
 }
 
+// Links the points of each name: next[count + n] is the first point of name n, next[i] the one
+// after point i; numbers from `count` on end a list.
+static size_t *link_points(const struct plot_line *line, size_t names)
+{
+    size_t *next = xreallocarray(NULL, line->count + names + 1, sizeof *next);
+    for (size_t n = 0; n < names; n++) next[line->count + n] = line->count;
+    for (size_t i = line->count; i-- > 0;) {
+        const double x = line->x[i];
+        if (!(x >= 0 && x < (double)names)) continue;
+        size_t *first = &next[line->count + (size_t)x];
+        next[i] = *first;
+        *first = i;
+    }
+    return next;
+}
+
 // Writes a line for each bar; the longest bar reaches the edge.
 static void bars_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,
                       size_t count, int width)
 {
-    size_t longest = 1;
+    enum { LONGEST = 1000 }; // bytes of a name that widen the others' lines
+    size_t longest = 1, *next[PLOT_LINES];
     double most = 0;
-    for (size_t i = 0; i < axes->name_count; i++)
-        if (strlen(axes->names[i]) > longest) longest = strlen(axes->names[i]);
-    for (size_t l = 0; l < count; l++)
+    for (size_t i = 0; i < axes->name_count; i++) {
+        const size_t length = strlen(axes->names[i]);
+        if (length > longest) longest = length < LONGEST ? length : LONGEST;
+    }
+    for (size_t l = 0; l < count; l++) {
+        next[l] = link_points(&lines[l], axes->name_count);
         for (size_t i = 0; i < lines[l].count; i++)
             if (isfinite(lines[l].y[i])) most = fmax(most, fabs(lines[l].y[i]));
+    }
     const int taken = (int)longest + 14 + (count && lines->low ? 22 : 0);
     const int length = width - taken > 10 ? width - taken : 10;
     for (size_t n = 0; n < axes->name_count; n++)
         for (size_t l = 0; l < count; l++)
-            for (size_t i = 0; i < lines[l].count; i++) {
+            for (size_t at = lines[l].count + n, i; (i = next[l][at]) < lines[l].count; at = i) {
                 const double y = lines[l].y[i];
-                if (lines[l].x[i] != (double)n || !isfinite(y)) continue;
+                if (!isfinite(y)) continue;
                 buf_printf(b, "%*s %10.5g ", (int)longest, l ? "" : axes->names[n], y);
                 const int bar = most > 0 ? (int)lround(fabs(y) / most * length) : 0;
                 for (int k = 0; k < bar; k++) buf_putc(b, marks[l]);
@@ -456,6 +491,7 @@ static void bars_text(struct buf *b, const struct plot_axes *axes, const struct 
                     buf_printf(b, " (%.4g to %.4g)", lines[l].low[i], lines[l].high[i]);
                 buf_putc(b, '\n');
             }
+    for (size_t l = 0; l < count; l++) free(next[l]);
 }
 
 void plot_text(struct buf *b, const struct plot_axes *axes, const struct plot_line *lines,

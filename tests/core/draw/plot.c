@@ -204,6 +204,32 @@ static void smoothing_skips_gaps(void **state)
     plot_smooth(NULL, 0, 3); // a series without points (SAN=1)
 }
 
+// Each takes half a minute if the time grows with the window, or with bars times points.
+static void many_values_are_smoothed_and_drawn(void **state)
+{
+    enum { COUNT = 1 << 20, BARS = 10000, EDGE = 300000 };
+    double *x = xreallocarray(NULL, COUNT, sizeof *x), *y = xreallocarray(NULL, COUNT, sizeof *y);
+    for (int i = 0; i < COUNT; i++) y[i] = i % 8 ? i : NAN;
+    plot_smooth(y, COUNT, 2 * EDGE + 1);
+    assert_true(isnan(y[8]) && fabs(y[EDGE + 1] - EDGE - 1) < 1 && fabs(y[1] - EDGE / 2) < 5);
+    assert_true(fabs(y[COUNT - 1] - (COUNT - EDGE / 2)) < 5);
+    char *name = xmalloc(COUNT);
+    const char **names = xreallocarray(NULL, BARS, sizeof *names);
+    for (int i = 0; i < BARS; i++) names[i] = i ? "a" : name;
+    memset(name, 'x', COUNT - 1);
+    name[COUNT - 1] = 0;
+    for (int i = 0; i < COUNT; i++) x[i] = i < BARS ? i : BARS - 1, y[i] = i % 64 ? NAN : 1;
+    const struct plot_line line = { .name = "v", .x = x, .y = y, .count = COUNT };
+    struct buf b = { 0 };
+    plot_text(&b, &(struct plot_axes){ .names = names, .name_count = BARS }, &line, 1, 60, 7);
+    assert_in_range(b.length, COUNT / 64 * 1000L, COUNT / 64 * 1100L); // few wide lines
+    buf_release(&b);
+    free(names);
+    free(name);
+    free(x);
+    free(y);
+}
+
 static void points_that_cannot_be_drawn_are_counted(void **state)
 {
     double x[] = { 0, 1, 2, 3, NAN }, y[] = { 1, 0, -1, 5, 6 };
@@ -249,6 +275,7 @@ int main(void)
         cmocka_unit_test(narrow_logarithmic_axes_have_numbers),
         cmocka_unit_test(many_points_are_drawn_as_mean_and_band),
         cmocka_unit_test(smoothing_skips_gaps),
+        cmocka_unit_test(many_values_are_smoothed_and_drawn),
         cmocka_unit_test(repetitions_become_means),
         cmocka_unit_test(points_that_cannot_be_drawn_are_counted),
     };
