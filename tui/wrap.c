@@ -123,7 +123,8 @@ bool wrap_next(struct wrap *w)
     if (w->ended) return false;
     if (w->within && !w->code) // skips spaces at the break
         while (*w->next == ' ') w->next++;
-    const char *end = strchrnul(w->next, '\n');
+    if (!w->within) w->end = strchrnul(w->next, '\n');
+    const char *end = w->end;
     const size_t left = (size_t)(end - w->next);
     if (!w->within)
         w->code = w->marked ? *w->next == '\t' : wrap_is_code(w->next, left, &w->fenced);

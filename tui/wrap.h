@@ -19,7 +19,7 @@ struct wrap {
     bool code;
     int indent; // columns before a continued line of a list item
     // Position:
-    const char *next;
+    const char *next, *end; // end: of the text's current line
     int width;
     bool fenced, within; // between ```; the next line continues a cut one
     bool ended;
