@@ -202,9 +202,11 @@ static void mark_pattern(const struct pager *p, struct canvas *c, struct area in
     const size_t length = p->pattern.length;
     for (const char *at = text; length && (at = strcasestr(at, pattern_of(p))); at += length) {
         char *before = xstrndup(text, (size_t)(at - text)), *match = xstrndup(at, length);
-        canvas_style(c, inner, text_width(before), y, text_width(match), STYLE_MATCH);
+        const int x = text_width(before);
+        canvas_style(c, inner, x, y, text_width(match), STYLE_MATCH);
         free(before);
         free(match);
+        if (x >= inner.width) break;
     }
 }
 

@@ -124,6 +124,32 @@ static bool find_token(const struct entry *e, const struct wrap *w, size_t token
     return find_bytes(shown_of(e), w, begin, end, x, width);
 }
 
+// Returns the number of the entry's tokens that begin at byte `at` of its text or before.
+static size_t tokens_until(const struct entry *e, size_t at)
+{
+    size_t low = 0, high = e->token_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (e->tokens[middle] <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// Finds the only tokens that can have bytes in the line w: first..end - 1 of the entry.
+static void tokens_of(const struct entry *e, const struct wrap *w, size_t *first, size_t *end)
+{
+    size_t from = (size_t)(w->line - shown_of(e)), last = from + w->length - 1;
+    *first = *end = 0;
+    if (!w->length || (e->kind == ENTRY_REASONING && !e->open)) return;
+    if (e->kind == ENTRY_ANSWER) from = e->shown.from[from], last = e->shown.from[last];
+    *first = tokens_until(e, from);
+    if (*first) --*first; // the token that contains the line's first byte
+    *end = tokens_until(e, last);
+}
+
 // Applies styles to bold text, code, headings ...
 static void style_spans(struct canvas *c, struct area line, const struct entry *e,
                         const struct wrap *w)
@@ -167,8 +193,9 @@ static void tint_tokens(const struct view *v, struct canvas *c, struct area line
                         const struct entry *e, const struct wrap *w)
 {
     const enum tint tint = v->chat.tint_most > 0 ? tint_now(v, c) : TINT_OFF;
+    size_t i, end;
     if (tint == TINT_OFF || e->undone) return;
-    for (size_t i = 0; i < e->token_count; i++)
+    for (tokens_of(e, w, &i, &end); i < end; i++)
         colour_token(v, c, line, e, w, e->first_token + i,
                      tint_share(e, i, tint, v->chat.tint_most));
 }
@@ -177,24 +204,28 @@ static void tint_tokens(const struct view *v, struct canvas *c, struct area line
 static void mark_attention(const struct view *v, struct canvas *c, struct area line,
                            const struct entry *e, const struct wrap *w)
 {
+    size_t i, end;
     if (!v->image.boxed) return;
-    for (size_t t = e->first_token; t < e->first_token + e->token_count; t++)
-        colour_token(v, c, line, e, w, t, maps_box_attention(v, t));
+    for (tokens_of(e, w, &i, &end); i < end; i++)
+        colour_token(v, c, line, e, w, e->first_token + i,
+                     maps_box_attention(v, e->first_token + i));
 }
 
 static void mark_found(const struct view *v, struct canvas *c, struct area line,
-                       const struct wrap *w)
+                       const struct wrap *w, int pan)
 {
     const struct buf *search = &v->chat.search;
+    struct canvas measure = { .lines = 1, .columns = 0 };
+    const struct area wide = { 0, 0, 1 << 20, 1 };
     if (!search->length) return;
     char *text = xstrndup(w->line, w->length);
-    for (const char *at = text; (at = strcasestr(at, search->data)); at++) {
-        struct canvas measure = { .lines = 1, .columns = 0 };
-        const struct area wide = { 0, 0, 1 << 20, 1 };
-        const int x =
-            w->indent + canvas_text_n(&measure, wide, 0, 0, STYLE_TEXT, text, (size_t)(at - text));
+    const char *measured = text;
+    int x = w->indent;
+    for (const char *at = text; (at = strcasestr(at, search->data)); measured = at++) {
+        x = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, measured, (size_t)(at - measured));
+        if (x - pan >= line.width) break;
         const int end = canvas_text_n(&measure, wide, x, 0, STYLE_TEXT, at, search->length);
-        canvas_style(c, line, x, 0, end - x, STYLE_MATCH);
+        canvas_style(c, line, x - pan, 0, end - x, STYLE_MATCH);
     }
     free(text);
 }
@@ -240,7 +271,7 @@ static void draw_line(struct view *v, struct canvas *c, struct area line, size_t
         mark_attention(v, c, inner, e, w);
         if (!v->image.boxed) mark_token(v, c, inner, e, w);
     }
-    mark_found(v, c, inner, w);
+    mark_found(v, c, inner, w, pan);
 }
 
 static void draw(struct view *v, struct canvas *c, struct area area, bool focused)
@@ -460,10 +491,11 @@ static size_t entry_at(const struct chat_view *c, int y, struct wrap *w)
 // Returns the token of the last answer at column x of a line; -1: none.
 static int token_at(const struct entry *e, const struct wrap *w, int x)
 {
-    for (size_t t = e->first_token; t < e->first_token + e->token_count; t++) {
+    size_t i, end;
+    for (tokens_of(e, w, &i, &end); i < end; i++) {
         int from, width;
-        if (!find_token(e, w, t, &from, &width)) continue;
-        if (x - GUTTER >= from && x - GUTTER < from + width) return (int)t;
+        if (!find_token(e, w, e->first_token + i, &from, &width)) continue;
+        if (x - GUTTER >= from && x - GUTTER < from + width) return (int)(e->first_token + i);
     }
     return -1;
 }

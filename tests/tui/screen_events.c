@@ -301,6 +301,67 @@ static void test_all_sizes(void **state)
     news_queue_free(q);
 }
 
+static void draw_chat(struct view *v, int times, struct buf *text)
+{
+    struct canvas c = { .ascii = true };
+    canvas_resize(&c, 50, 100);
+    for (int i = 0; i < times; i++) {
+        canvas_clear(&c);
+        panel_at(PANEL_chat)->draw(v, &c, (struct area){ 0, 0, 100, 50 }, true);
+    }
+    canvas_write(&c, text);
+    canvas_release(&c);
+}
+
+// Each takes half a minute if lines search all tokens, or if their time depends on the text around.
+static void test_long_texts(void **state)
+{
+    enum { TOKENS = 100000, LONG = 1 << 22, ROW = 300000, DRAWN = 50 };
+    static const struct event_token sure = { 0.5, 1, 0.5 };
+    struct news_queue *q = news_queue_new();
+    struct view *v = view_new();
+    struct buf text = { 0 }, word = { 0 };
+    settings_set(v->settings, "screen.tint", "probability", NULL);
+    for (int i = 0; i < TOKENS; i++)
+        emit(q, (struct event){ .kind = EVENT_TOKEN, .id = 1, .text = "word ", .token = &sure });
+    take_all(v, q);
+    draw_chat(v, DRAWN, &text);
+    assert_non_null(strstr(text.data, "word word"));
+    for (int i = 0; i < LONG; i++) buf_putc(&word, i % 10 ? 'x' : ' ');
+    view_add(v, ENTRY_USER, word.data);
+    word.data[ROW] = '\0';
+    view_add(v, ENTRY_TABLE, word.data);
+    buf_puts(&v->chat.search, "x");
+    draw_chat(v, 1, &text);
+    assert_non_null(strstr(text.data, " xxxxxxxxx xxx"));
+    buf_release(&word);
+    buf_release(&text);
+    view_free(v);
+    news_queue_free(q);
+}
+
+// In a table that is scrolled sideways, a match is marked where it is shown.
+static void test_found_in_scrolled_table(void **state)
+{
+    enum { AT = 60, PAN = 40, GUTTER = 2 };
+    struct view *v = view_new();
+    struct canvas c = { .mono = true };
+    struct buf row = { 0 };
+    for (int i = 0; i < 200; i++) buf_putc(&row, i < AT || i > AT + 5 ? 'a' : 'n');
+    view_add(v, ENTRY_TABLE, row.data)->pan = PAN;
+    buf_puts(&v->chat.search, "nnnnnn");
+    canvas_resize(&c, 10, 100);
+    panel_at(PANEL_chat)->draw(v, &c, (struct area){ 0, 0, 100, 10 }, true);
+    for (int x = GUTTER; x < 90; x++) {
+        const struct cell *cell = canvas_at(&c, x, 0);
+        assert_int_equal(cell->style == STYLE_MATCH, cell->code == 'n');
+    }
+    assert_int_equal(canvas_at(&c, GUTTER + AT - PAN, 0)->style, STYLE_MATCH);
+    buf_release(&row);
+    canvas_release(&c);
+    view_free(v);
+}
+
 // --- jobs ----------------------------------------------------------------------------------------
 
 // A cell is cut between characters.
@@ -343,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_conversation), cmocka_unit_test(test_reasoning),
         cmocka_unit_test(test_keys),         cmocka_unit_test(test_attached),
         cmocka_unit_test(test_all_sizes),    cmocka_unit_test(test_cut_cell),
+        cmocka_unit_test(test_long_texts),   cmocka_unit_test(test_found_in_scrolled_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
