@@ -188,21 +188,28 @@ static char *trimmed(const char *from, const char *to)
     return xstrndup(from, (size_t)(to - from));
 }
 
-// Returns the value of one of the keys in the JSON object around `at`, even if the object is cut
+// A box, and the text in which its label is searched: at most NEAR bytes on each side, so that the
+// time of an answer with very many boxes grows with its length only.
+enum { NEAR = 4096 };
+struct found {
+    const char *begin, *from, *to, *end; // from..to: the numbers
+};
+
+// Returns the value of one of the keys in the JSON object around the box, even if the object is cut
 // off.
-static char *json_label(const char *text, const char *at)
+static char *json_label(const struct found *f)
 {
     static const char *const keys[] = { "\"label\"", "\"name\"", "\"object\"", "\"text\"", NULL };
-    const char *from = at, *to = at;
-    while (from > text && *from != '{' && *from != '}') from--;
+    const char *at = f->from, *from = at, *to = at;
+    while (from > f->begin && *from != '{' && *from != '}') from--;
     if (*from != '{') return NULL;
-    to += strcspn(to, "{}");
+    while (to < f->end && *to != '{' && *to != '}') to++;
     for (int i = 0; keys[i]; i++) {
         const char *p = memmem(from, (size_t)(to - from), keys[i], strlen(keys[i]));
         if (!p) continue;
         p += strlen(keys[i]);
         p += strspn(p, " \t\n\r:");
-        if (*p != '"') continue;
+        if (p >= to || *p != '"') continue;
         cJSON *value = cJSON_ParseWithLengthOpts(p, (size_t)(to - p), NULL, false);
         const char *said = cJSON_GetStringValue(value);
         char *label = said ? xstrdup(said) : NULL;
@@ -220,48 +227,54 @@ static char *json_label(const char *text, const char *at)
     return NULL;
 }
 
-// Returns the text between the last pair of marks before `at`.
-static char *marked_label(const char *text, const char *at)
+static const char *find(const char *from, const char *to, const char *text)
+{
+    return from < to ? memmem(from, (size_t)(to - from), text, strlen(text)) : NULL;
+}
+
+// Returns the text between the last pair of marks before the box.
+static char *marked_label(const struct found *f)
 {
     static const char *const marks[][2] = { { "<ref>", "</ref>" },
                                             { "<p>", "</p>" },
                                             { "<|object_ref_start|>", "<|object_ref_end|>" } };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *begin = NULL, *p = text;
-        while ((p = strstr(p, marks[i][0])) && p < at) begin = p += strlen(marks[i][0]);
-        const char *end = begin ? strstr(begin, marks[i][1]) : NULL;
-        if (end && end < at) return trimmed(begin, end);
+        const char *begin = NULL, *p = f->begin;
+        while ((p = find(p, f->from, marks[i][0]))) begin = p += strlen(marks[i][0]);
+        const char *end = begin ? find(begin, f->from, marks[i][1]) : NULL;
+        if (end) return trimmed(begin, end);
     }
     return NULL;
 }
 
 // Returns the label of "a dog: [...]": the text between the last box, or the start of the line, and
 // a colon.
-static char *colon_label(const char *text, const char *at, size_t last)
+static char *colon_label(const char *last, const char *at)
 {
     const char *from = at, *to = at;
-    while (from > text + last && from[-1] != '\n') from--;
+    while (from > last && from[-1] != '\n') from--;
     while (to > from && strchr(" [(", to[-1])) to--;
     if (to - from < 2 || to[-1] != ':' || to[-2] == '"') return NULL;
     return trimmed(from, to);
 }
 
 // Returns a label after the numbers: <point x="1" y="2" alt="dog">dog</point>, <loc...> dog ; ...
-static char *later_label(const char *p, char mark)
+static char *later_label(const struct found *f, char mark)
 {
+    const char *p = f->to;
     if (mark == 'l') return trimmed(p, p + strcspn(p, ";<\n"));
-    const char *alt = strstr(p, "alt="), *end = strchr(p, '>');
-    if (!alt || !end || alt > end || !alt[4]) return NULL;
-    const char quote = alt[4], *close = strchr(alt + 5, quote);
+    const char *end = find(p, f->end, ">"), *alt = end ? find(p, end, "alt=") : NULL;
+    if (!alt || alt + 5 > end) return NULL;
+    const char quote[] = { alt[4], '\0' }, *close = find(alt + 5, f->end, quote);
     return close ? trimmed(alt + 5, close) : NULL;
 }
 
-static char *find_label(const char *text, size_t from, size_t to, size_t last, char mark)
+static char *find_label(const struct found *f, const char *last, char mark)
 {
-    char *label = mark == 'l' || mark == 'm' ? later_label(text + to, mark) : NULL;
-    if (!label) label = json_label(text, text + from);
-    if (!label) label = marked_label(text, text + from);
-    if (!label) label = colon_label(text, text + from, last);
+    char *label = mark == 'l' || mark == 'm' ? later_label(f, mark) : NULL;
+    if (!label) label = json_label(f);
+    if (!label) label = marked_label(f);
+    if (!label) label = colon_label(last, f->from);
     return label ? label : xstrdup("");
 }
 
@@ -309,7 +322,12 @@ void boxes_read(struct boxes *b, const char *text, const struct box_style *style
         }
         const struct frame f = frame_of(unit, config, width, height);
         if (place(&box, n, &f, size)) {
-            box.label = find_label(text, at[0], at[1], last, mark);
+            const struct found near = { .begin = text + (at[0] > NEAR ? at[0] - NEAR : 0),
+                                        .from = text + at[0],
+                                        .to = text + at[1],
+                                        .end = text +
+                                               (length - at[1] > NEAR ? at[1] + NEAR : length) };
+            box.label = find_label(&near, text + last, mark);
             b->list = xgrow(b->list, &room, b->count, sizeof *b->list);
             b->list[b->count++] = box;
         } else

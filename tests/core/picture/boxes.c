@@ -213,6 +213,44 @@ static void answers_of_many_forms(void **state)
         expect(cases[i].style, NULL, 2000, 1000, cases[i].answer, cases[i].want);
 }
 
+// Takes a minute if the search for a label reads the whole answer, and much memory if labels share
+// their text.
+static void many_boxes_are_found(void **state)
+{
+    static const char *const forms[] = {
+        "[1, 2, 3, 4] ",
+        "<ref> [1, 2, 3, 4] ",
+        "<m x=\"1\" y=\"2\" alt=' {\"label\" ",
+        "(1,2),(3,4) ",
+    };
+    enum { COUNT = 60000 };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct boxes got;
+        struct buf b = { 0 };
+        for (int k = 0; k < COUNT; k++) buf_puts(&b, forms[i]);
+        buf_puts(&b, "' alt='> </ref>");
+        boxes_read(&got, b.data, box_style_named("thousandths"), NULL, 2000, 1000);
+        assert_in_range(got.count, COUNT - 1, COUNT);
+        assert_true(strlen(got.list[0].label) < 10000);
+        boxes_release(&got);
+        buf_release(&b);
+    }
+}
+
+// The space in which a label is searched may end within the label, or before it.
+static void distant_labels_are_left_out(void **state)
+{
+    for (int i = 4060; i < 4110; i++) {
+        char *answer = xasprintf("{[1, 2, 3, 4], \"label\": %*s\"dog\"}", i, "");
+        struct boxes got;
+        boxes_read(&got, answer, box_style_named("thousandths"), NULL, 2000, 1000);
+        assert_int_equal(got.count, 1);
+        assert_string_equal(got.list[0].label, i < 4080 ? "dog" : "");
+        boxes_release(&got);
+        free(answer);
+    }
+}
+
 static void frames_of_the_encoder(void **state)
 {
     const char *all = "[0.25, 0.25, 0.75, 0.75]";
@@ -250,10 +288,9 @@ static void painting_stays_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scenes_survive_every_style),
-        cmocka_unit_test(answers_of_many_forms),
-        cmocka_unit_test(frames_of_the_encoder),
-        cmocka_unit_test(painting_stays_inside),
+        cmocka_unit_test(scenes_survive_every_style), cmocka_unit_test(answers_of_many_forms),
+        cmocka_unit_test(many_boxes_are_found),       cmocka_unit_test(distant_labels_are_left_out),
+        cmocka_unit_test(frames_of_the_encoder),      cmocka_unit_test(painting_stays_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
