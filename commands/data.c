@@ -52,68 +52,86 @@ static int32_t quantile(const int32_t *sorted, int64_t n, double share)
     return sorted[rank > 0 ? rank - 1 : 0];
 }
 
-static bool belongs(const struct data_sample *s, int32_t kind)
-{
-    return s->chosen && (kind < 0 || s->kind == kind);
-}
+// The chosen samples of one kind, or all.
+struct samples {
+    const char *name;
+    const struct data_sample **list;
+    int64_t count;
+};
 
-static void add_lengths(struct table_builder *t, const struct data_check *c, int32_t kind,
-                        const char *name, int32_t *values)
+static void add_lengths(struct table_builder *t, const struct samples *of, int32_t *values)
 {
     static const char *const what[] = { "all", "text", "visual", "trained" };
     for (int w = 0; w < 4; w++) {
         int64_t n = 0;
         double sum = 0;
-        for (int64_t i = 0; i < c->count; i++)
-            if (belongs(&c->samples[i], kind) && c->samples[i].counted) {
-                const struct data_sample *s = &c->samples[i];
-                const int32_t lengths[] = { s->text + s->visual, s->text, s->visual, s->trained };
-                sum += values[n++] = lengths[w];
-            }
+        for (int64_t i = 0; i < of->count; i++) {
+            const struct data_sample *s = of->list[i];
+            const int32_t lengths[] = { s->text + s->visual, s->text, s->visual, s->trained };
+            if (s->counted) sum += values[n++] = lengths[w];
+        }
         if (!n) return;
         qsort(values, (size_t)n, sizeof *values, compare_number);
-        table_row(t, "%s|%s|%d|%d|%.1f|%d|%d", name, what[w], values[0], quantile(values, n, 0.5),
-                  sum / (double)n, quantile(values, n, 0.95), values[n - 1]);
+        table_row(t, "%s|%s|%d|%d|%.1f|%d|%d", of->name, what[w], values[0],
+                  quantile(values, n, 0.5), sum / (double)n, quantile(values, n, 0.95),
+                  values[n - 1]);
     }
 }
 
-static void add_counts(struct table_builder *t, const struct data_check *c, int32_t kind,
-                       const char *name)
+static void add_counts(struct table_builder *t, const struct samples *of)
 {
-    int64_t samples = 0, usable = 0, answers = 0, pictures = 0, tokens = 0, trained = 0;
-    for (int64_t i = 0; i < c->count; i++) {
-        const struct data_sample *s = &c->samples[i];
-        if (!belongs(s, kind)) continue;
-        samples++;
+    int64_t usable = 0, answers = 0, pictures = 0, tokens = 0, trained = 0;
+    for (int64_t i = 0; i < of->count; i++) {
+        const struct data_sample *s = of->list[i];
         usable += s->usable;
         answers += s->answers;
         pictures += s->pictures;
         tokens += s->text + s->visual;
         trained += s->trained;
     }
-    if (!samples) return;
-    table_row(t, "%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.1f", name,
-              samples, usable, answers, pictures, tokens,
+    if (!of->count) return;
+    table_row(t, "%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.1f", of->name,
+              of->count, usable, answers, pictures, tokens,
               tokens ? 100.0 * (double)trained / (double)tokens : 0.0);
+}
+
+// Sorts the chosen samples by kind into `list`; returns the samples of each kind [kinds.count].
+static struct samples *by_kind(const struct data_check *c, const struct data_sample **list)
+{
+    struct samples *of = xcalloc(c->kinds.count + 1, sizeof *of);
+    for (int64_t i = 0; i < c->count; i++)
+        if (c->samples[i].chosen) of[c->samples[i].kind].count++;
+    for (size_t k = 0; k < c->kinds.count; k++) {
+        of[k].name = *c->kinds.list[k] ? c->kinds.list[k] : "(none)";
+        of[k].list = k ? of[k - 1].list + of[k - 1].count : list;
+    }
+    for (size_t k = 0; k < c->kinds.count; k++) of[k].count = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        struct samples *own = &of[c->samples[i].kind];
+        if (c->samples[i].chosen) own->list[own->count++] = &c->samples[i];
+    }
+    return of;
 }
 
 // Shows the counts and token lengths of each kind of sample, then of all samples.
 static void show_counts(const struct shell *shell, const struct data_check *c)
 {
     int32_t *values = xreallocarray(NULL, (size_t)c->count + 1, sizeof *values);
-    const int32_t kinds = c->kinds.count > 1 || *c->kinds.list[0] ? (int32_t)c->kinds.count : 0;
+    const struct data_sample **list = xcalloc((size_t)c->count + 1, sizeof *list);
+    struct samples *of = by_kind(c, list), all = { "all", list, c->chosen };
+    const size_t kinds = c->kinds.count > 1 || *c->kinds.list[0] ? c->kinds.count : 0;
     struct table_builder t;
     table_begin(&t, "data", "kind|samples#|usable#|answers#|pictures#|tokens#|trained %#");
-    for (int32_t k = 0; k < kinds; k++)
-        add_counts(&t, c, k, *c->kinds.list[k] ? c->kinds.list[k] : "(none)");
-    add_counts(&t, c, -1, "all");
+    for (size_t k = 0; k < kinds; k++) add_counts(&t, &of[k]);
+    add_counts(&t, &all);
     table_emit(&t, shell->sinks);
     table_begin(&t, "data tokens", "kind|tokens|min#|median#|mean#|p95#|max#");
-    for (int32_t k = 0; k < kinds; k++)
-        add_lengths(&t, c, k, *c->kinds.list[k] ? c->kinds.list[k] : "(none)", values);
-    add_lengths(&t, c, -1, "all", values);
+    for (size_t k = 0; k < kinds; k++) add_lengths(&t, &of[k], values);
+    add_lengths(&t, &all, values);
     if (t.count) table_emit(&t, shell->sinks);
     free(values);
+    free(list);
+    free(of);
 }
 
 static void add_problem(struct table_builder *t, const struct data_check *c, int problem,
