@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/names.h"
 #include "core/methods/calibration.h"
 #include "core/ops/ops.h"
 #include "core/positions/positions.h"
@@ -361,23 +362,23 @@ static void put_counts(struct results *r, int layer, char *const *words, const f
 {
     enum { SHOWN = 10 };
     struct count *list = xcalloc((size_t)visual + 1, sizeof *list);
-    size_t count = 0;
+    struct names known = { 0 };
     for (int64_t i = 0; i < visual; i++) {
-        size_t k = 0;
         if (!words[i]) continue;
-        while (k < count && strcmp(list[k].word, words[i]) != 0) k++;
-        if (k == count) list[count++].word = words[i];
+        const size_t k = names_add(&known, words[i], NULL);
+        list[k].word = words[i];
         list[k].tokens++;
         list[k].sum += (double)values[i];
     }
-    qsort(list, count, sizeof *list, by_tokens);
+    qsort(list, known.count, sizeof *list, by_tokens);
     struct result_table *t = (struct result_table *)(uintptr_t)results_find(r, "lens.picture");
     if (!t) t = results_table(r, "lens.picture", "layer word|tokens|mean");
     t->own = true;
-    for (size_t k = 0; k < count && k < SHOWN; k++) {
+    for (size_t k = 0; k < known.count && k < SHOWN; k++) {
         double *v = result_row(t, "%d %s", layer, list[k].word);
         v[0] = list[k].tokens, v[1] = list[k].sum / list[k].tokens;
     }
+    names_release(&known);
     free(list);
 }
 
