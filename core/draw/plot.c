@@ -96,9 +96,8 @@ int plot_ticks(double min, double max, int most, double *ticks, char format[16])
     const double large = fmax(fabs(min), fabs(max));
     int count = 0;
     // Prints the digits from the largest number down to the step.
-    int digits = (int)(floor(log10(large)) - floor(log10(step))) + 1;
-    if (digits < 1) digits = 1;
-    snprintf(format, 16, "%%.%dg", digits > 12 ? 12 : digits);
+    const double digits = floor(log10(large)) - floor(log10(step)) + 1;
+    snprintf(format, 16, "%%.%dg", (int)fmin(fmax(digits, 1), 12));
     if (large < 1e6 && step >= 1e-5) {
         const int decimals = step < 1 ? (int)-floor(log10(step)) : 0;
         snprintf(format, 16, "%%.%df", decimals);
