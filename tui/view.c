@@ -220,9 +220,10 @@ static void add_token(struct entry *e, const char *text, bool counts,
     static const struct event_token unknown = { NAN, NAN, NAN };
     if (!e->text.length) text = text_trimmed(text);
     if (counts) {
-        e->sure = xreallocarray(e->sure, e->token_count + 1, sizeof *e->sure);
+        size_t capacity = e->token_capacity;
+        e->sure = xgrow(e->sure, &capacity, e->token_count, sizeof *e->sure);
         e->sure[e->token_count] = sure ? *sure : unknown;
-        e->tokens = xreallocarray(e->tokens, e->token_count + 1, sizeof *e->tokens);
+        e->tokens = xgrow(e->tokens, &e->token_capacity, e->token_count, sizeof *e->tokens);
         e->tokens[e->token_count++] = e->text.length;
     }
     buf_puts(&e->text, text);

@@ -38,7 +38,7 @@ struct entry {
     struct buf text;
     size_t *tokens;           // of an answer or its reasoning: start of each token's text
     struct event_token *sure; // [token_count] how sure the model was of each token; NULL: unknown
-    size_t token_count;
+    size_t token_count, token_capacity;
     size_t first_token;     // number of the first one in the whole answer
     bool open;              // ENTRY_REASONING: all lines are shown
     struct remark *remarks; // ENTRY_ANSWER: notices inside the answer
