@@ -232,19 +232,31 @@ static const char *find(const char *from, const char *to, const char *text)
     return from < to ? memmem(from, (size_t)(to - from), text, strlen(text)) : NULL;
 }
 
+static const char *const label_marks[][2] = { { "<ref>", "</ref>" },
+                                              { "<p>", "</p>" },
+                                              { "<|object_ref_start|>", "<|object_ref_end|>" } };
+enum { LABEL_MARKS = sizeof label_marks / sizeof *label_marks };
+
+// The last label of each kind of marks in the text up to `searched`; many boxes may share it.
+struct marked {
+    const char *searched, *label[LABEL_MARKS];
+};
+
 // Returns the text between the last pair of marks before the box.
-static char *marked_label(const struct found *f)
+static char *marked_label(struct marked *m, const struct found *f)
 {
-    static const char *const marks[][2] = { { "<ref>", "</ref>" },
-                                            { "<p>", "</p>" },
-                                            { "<|object_ref_start|>", "<|object_ref_end|>" } };
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *begin = NULL, *p = f->begin;
-        while ((p = find(p, f->from, marks[i][0]))) begin = p += strlen(marks[i][0]);
-        const char *end = begin ? find(begin, f->from, marks[i][1]) : NULL;
-        if (end) return trimmed(begin, end);
+    char *label = NULL;
+    for (size_t i = 0; i < LABEL_MARKS; i++) {
+        const char *p = m->searched, *end = NULL;
+        while ((p = find(p, f->from, label_marks[i][0])))
+            m->label[i] = p += strlen(label_marks[i][0]);
+        const char *begin = m->label[i];
+        if (begin)
+            end = find(begin, f->from - begin > NEAR ? begin + NEAR : f->from, label_marks[i][1]);
+        if (end && !label) label = trimmed(begin, end);
     }
-    return NULL;
+    m->searched = f->from;
+    return label;
 }
 
 // Returns the label of "a dog: [...]": the text between the last box, or the start of the line, and
@@ -269,11 +281,11 @@ static char *later_label(const struct found *f, char mark)
     return close ? trimmed(alt + 5, close) : NULL;
 }
 
-static char *find_label(const struct found *f, const char *last, char mark)
+static char *find_label(const struct found *f, struct marked *m, const char *last, char mark)
 {
     char *label = mark == 'l' || mark == 'm' ? later_label(f, mark) : NULL;
     if (!label) label = json_label(f);
-    if (!label) label = marked_label(f);
+    if (!label) label = marked_label(m, f);
     if (!label) label = colon_label(last, f->from);
     return label ? label : xstrdup("");
 }
@@ -299,6 +311,7 @@ void boxes_read(struct boxes *b, const char *text, const struct box_style *style
     const double size[2] = { (double)width, (double)height };
     const size_t length = strlen(text);
     size_t room = 0;
+    struct marked marked = { .searched = text };
     *b = (struct boxes){ 0 };
     pcre2_code *re =
         pcre2_compile((PCRE2_SPTR)forms, PCRE2_ZERO_TERMINATED, 0, &code, &offset, NULL);
@@ -327,7 +340,7 @@ void boxes_read(struct boxes *b, const char *text, const struct box_style *style
                                         .to = text + at[1],
                                         .end = text +
                                                (length - at[1] > NEAR ? at[1] + NEAR : length) };
-            box.label = find_label(&near, text + last, mark);
+            box.label = find_label(&near, &marked, text + last, mark);
             b->list = xgrow(b->list, &room, b->count, sizeof *b->list);
             b->list[b->count++] = box;
         } else

@@ -251,6 +251,23 @@ static void distant_labels_are_left_out(void **state)
     }
 }
 
+// A crowd: one label in marks, many boxes.
+static void many_boxes_share_a_label(void **state)
+{
+    enum { COUNT = 1000 };
+    struct buf b = { 0 };
+    struct boxes got;
+    buf_puts(&b, "<ref>a chair</ref><box>[[1, 2, 3, 4]]</box><ref>people</ref><box>[");
+    for (int k = 0; k < COUNT; k++) buf_printf(&b, "%s[1, 2, 3, 4]", k ? ", " : "");
+    buf_puts(&b, "]</box>");
+    boxes_read(&got, b.data, box_style_named("thousandths"), NULL, 2000, 1000);
+    assert_int_equal(got.count, COUNT + 1);
+    assert_string_equal(got.list[0].label, "a chair");
+    for (int k = 1; k <= COUNT; k++) assert_string_equal(got.list[k].label, "people");
+    boxes_release(&got);
+    buf_release(&b);
+}
+
 static void frames_of_the_encoder(void **state)
 {
     const char *all = "[0.25, 0.25, 0.75, 0.75]";
@@ -288,9 +305,10 @@ static void painting_stays_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scenes_survive_every_style), cmocka_unit_test(answers_of_many_forms),
-        cmocka_unit_test(many_boxes_are_found),       cmocka_unit_test(distant_labels_are_left_out),
-        cmocka_unit_test(frames_of_the_encoder),      cmocka_unit_test(painting_stays_inside),
+        cmocka_unit_test(scenes_survive_every_style),  cmocka_unit_test(answers_of_many_forms),
+        cmocka_unit_test(many_boxes_share_a_label),    cmocka_unit_test(many_boxes_are_found),
+        cmocka_unit_test(distant_labels_are_left_out), cmocka_unit_test(frames_of_the_encoder),
+        cmocka_unit_test(painting_stays_inside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
