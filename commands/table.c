@@ -105,8 +105,10 @@ char *command_details(const struct command *command)
         action_details(&b, a);
     }
     if (command->writes)
-        buf_printf(&b, "%s--force  replaces an existing file that vlmsh did not write\n",
-                   b.length ? "\n" : "");
+        buf_printf(
+            &b,
+            "%s--force  replaces an existing table, figure or script that vlmsh did not write\n",
+            b.length ? "\n" : "");
     if (b.length) b.data[--b.length] = 0; // drops the final newline
     return b.data ? buf_take(&b) : xstrdup("");
 }

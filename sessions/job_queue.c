@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/file_in.h"
 #include "core/base/file_out.h"
 #include "core/base/program.h"
 #include "core/base/written.h"
@@ -188,6 +189,25 @@ static int submit(struct store *s, const struct job_row *row, struct err *err)
     return status;
 }
 
+// A script of another job may have replaced this job's, under the same name.
+static int check_edited(const struct job_row *row, struct err *err)
+{
+    char *text = file_read(row->script, 1 << 20, NULL, err),
+         *line = xasprintf(" job batch %lld ", (long long)row->id);
+    const int status =
+        !text ? -1
+        : strstr(text, line)
+            ? 0
+            : err_set(
+                  err,
+                  "'%s' has changed since vlmsh wrote it, and does not start job %lld: remove the "
+                  "file, and vlmsh writes it again",
+                  row->script, (long long)row->id);
+    free(line);
+    free(text);
+    return status;
+}
+
 int store_job_submit(struct store *s, int64_t id, struct err *err)
 {
     struct job_row row;
@@ -199,8 +219,9 @@ int store_job_submit(struct store *s, int64_t id, struct err *err)
     else if (!queue_ended(row.queued))
         status = err_set(err, "job %lld is already in the queue (Slurm job %s, %s)", (long long)id,
                          row.queue, row.queued);
-    const char *path = job_script_edited(row.script) ? NULL : row.script; // submitted as it is
-    if (status == 0) status = prepare(s, &row, path, &folder, err);
+    const bool edited = job_script_edited(row.script); // it is submitted as it is
+    if (status == 0 && edited) status = check_edited(&row, err);
+    if (status == 0) status = prepare(s, &row, edited ? NULL : row.script, &folder, err);
     if (status == 0) status = submit(s, &row, err);
     free(folder);
     job_row_release(&row);

@@ -303,7 +303,9 @@ int store_step(struct store *s, sqlite3_stmt *q, struct err *err)
     if (status == SQLITE_INTERRUPT && s->unchecked_read && !cancel_set()) {
         sqlite3_reset(q);
         s->pages_checked = true;
-        return check_pages(s, err) < 0 ? -1 : store_step(s, q, err);
+        if (check_pages(s, err) == 0) return store_step(s, q, err);
+        s->pages_checked = false;
+        return -1;
     }
     if (status == SQLITE_ROW) return 1;
     return status == SQLITE_DONE ? 0 : store_failed(s, err);
@@ -577,7 +579,8 @@ struct store *store_open(const char *path, struct err *err)
         goto out;
     }
     if (set_up(s->db, s->path, err) < 0) goto out;
-    s->slow_s = 2;
+    struct stat st;
+    s->slow_s = 2 + (stat(s->path, &st) == 0 ? (double)st.st_size / 50e6 : 0); // on a slow disk
     sqlite3_progress_handler(s->db, 100000, interrupts, s);
     return s;
 out:

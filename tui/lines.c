@@ -160,9 +160,10 @@ static int end_lines(const struct lines *l, bool pictures, int status)
 {
     const struct shell *shell = l->shell;
     if (status == STATUS_OK && !stopped(l)) engine_report_waiting(shell->engine, pictures);
-    for (size_t i = 0; i < shell->variable_count && l->script && status == STATUS_OK; i++)
+    for (size_t i = 0;
+         i < shell->variable_count && l->script && !shell->quit && status == STATUS_OK; i++)
         if (!shell->variables[i].used)
-            sinks_notice(shell->sinks, "-D %s has no effect: no line contains ${%s}",
+            sinks_notice(shell->sinks, "-D %s was not used: no line contains ${%s}",
                          shell->variables[i].name, shell->variables[i].name);
     return lines_status(l, status);
 }

@@ -161,7 +161,7 @@ static const struct option_row rows[] = {
     { "--db", "FILE", "session database ($XDG_STATE_HOME/vlmsh/vlmsh.db)", OPTION_TEXT, AT(db),
       .check = check_db, .many = true },
     { "--session", "NAME", "resume the session, or start it", OPTION_TEXT, AT(session),
-      .check = check_session },
+      .check = check_session, .many = true },
     { "--no-session", NULL, "do not save the conversation (jobs and presets are saved)",
       OPTION_FLAG, AT(unsaved) },
     { "-D", "NAME=VALUE", "define ${NAME} for lines and scripts", .take = take_variable,
@@ -243,7 +243,7 @@ void options_print_help(FILE *out)
         "picture in the folder pics\n"
         "vlmsh MODEL -c '/train data.json run1' -c /wait  train an adapter\n"
         "\n"
-        "If --device, --threads or --db is repeated, the last one counts. "
+        "If --device, --threads, --db or --session is repeated, the last one counts. "
         "If a model folder has the name of a subcommand, write ./new or ./run. Exit status: 0 on "
         "success; 1 if a line of a script failed or part of a conversation could not be "
         "saved (a database that cannot be opened at all only causes a notice); 2 for "

@@ -20,8 +20,8 @@ struct folder_work {
 };
 
 // Creates a folder beside `target`, which must be absent, or an empty folder or a link to one.
-// Refuses a mount point, which rename cannot replace. Removes unfinished
-// folders that killed processes left for the same target.
+// Refuses a mount point, which rename cannot replace. Removes unfinished folders that killed
+// processes left for the same target.
 int folder_begin(struct folder_work *work, const char *target, struct err *err);
 // folder_commit discards the folder on failure. Both functions release *work.
 int folder_commit(struct folder_work *work, const char *target, struct err *err);

@@ -139,27 +139,17 @@ static int read_value(const struct option_row *row, void *self, const char *valu
     BUG("option %s has no type", row->name);
 }
 
-// Refuses an option with a value if it occurs among the words before it: one value would be lost.
-static int refuse_second(const struct option_row *rows, const struct option_row *row, int before,
-                         char **argv, struct err *err)
-{
-    const char *value;
-    for (int i = 0; i < before && row->argument && !row->many; i++) {
-        const struct option_row *other = find_row(rows, argv[i], &value);
-        if (other && other->argument && !strcmp(other->name, row->name))
-            return err_set(err, "%s is given twice: it takes one value", row->name);
-    }
-    return 0;
-}
-
-// Reads the option argv[*at]; advances *at if its value is the next word.
+// Reads the option argv[*at]; advances *at if its value is the next word. given[i]: whether option
+// rows[i] was read before; its value would be lost.
 static int read_option(const struct option_row *rows, void *self, int argc, char **argv, int *at,
-                       struct err *err)
+                       bool *given, struct err *err)
 {
     const char *value;
     const struct option_row *row = find_row(rows, argv[*at], &value);
     if (!row) return refuse_option(rows, argv[*at], err);
-    if (refuse_second(rows, row, *at, argv, err) < 0) return -1;
+    if (given[row - rows] && row->argument && !row->many)
+        return err_set(err, "%s is given twice: it takes one value", row->name);
+    given[row - rows] = true;
     if (row->argument && !value) {
         if (*at + 1 >= argc) return err_set(err, "%s needs %s", row->name, row->argument);
         value = argv[++*at];
@@ -187,19 +177,18 @@ static int refuse_word(const struct option_row *rows, const char *word, struct e
 
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv, struct err *err)
 {
-    const struct option_row *next = rows; // the next argument
+    const struct option_row *next = rows, *end = rows; // next: the next argument
     bool options = true;
-    int at = 0;
+    int at = 0, status = 0;
     while (next->name && !is_argument(next)) next++;
-    for (; at < argc; at++) {
+    while (end->name) end++;
+    bool *given = xcalloc((size_t)(end - rows) + 1, sizeof *given);
+    for (; at < argc && status == 0; at++) {
         const char *word = argv[at];
         if (options && !strcmp(word, "--")) {
             options = false;
-            continue;
-        }
-        int status;
-        if (options && is_option(rows, word)) {
-            status = read_option(rows, self, argc, argv, &at, err);
+        } else if (options && is_option(rows, word)) {
+            status = read_option(rows, self, argc, argv, &at, given, err);
         } else if (!next->name) {
             status = refuse_word(rows, word, err);
         } else {
@@ -208,9 +197,9 @@ int options_parse(const struct option_row *rows, void *self, int argc, char **ar
                     next++;
                 while (next->name && !is_argument(next));
         }
-        if (status < 0) return -1;
-        if (status) return at + 1;
     }
+    free(given);
+    if (status) return status < 0 ? -1 : at;
     for (; next->name; next++)
         if (is_argument(next) && !next->optional)
             return err_set(err, "give %s, %s", next->name, next->help);

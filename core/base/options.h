@@ -50,7 +50,8 @@ struct option_row {
 
 // Reads the words; returns the number of words read, or -1. The value of an option is the next
 // word, or follows `=` (--db=FILE) or a short name (-cLINE). Quotes in it are literal: the shell or
-// commands/parse.h has removed enclosing ones. `--` ends the options.
+// commands/parse.h has removed enclosing ones. `--` ends the options. An option with a value may be
+// given once; with `many` again: take() collects the values, or the last one wins.
 int options_parse(const struct option_row *rows, void *self, int argc, char **argv,
                   struct err *err);
 // Reads a whole number min..max; `what` names it in messages.

@@ -97,8 +97,8 @@ int dataset_read(const struct dataset *d, int64_t index, struct sample *s, struc
 // there are more than `limit`.
 char *dataset_picture(const struct dataset *d, const char *name, size_t limit, size_t *size,
                       struct err *err);
-// Like dataset_read, for parsed JSON; `folder`: base of relative paths.
 char *sample_kind(const cJSON *json); // "": none; the caller frees it
+// Like dataset_read, for parsed JSON; `folder`: base of relative paths.
 int sample_read(struct sample *s, const cJSON *json, const char *folder, struct err *err);
 void sample_release(struct sample *s);
 

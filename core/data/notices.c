@@ -104,7 +104,8 @@ char *data_notice(const struct data_notices *n, int index)
     const size_t animated = n->animations.count;
     struct buf absent = { 0 };
     if (n->absent.count && index-- == 0) {
-        buf_puts(&absent, "no sample is of the kind ");
+        buf_puts(&absent,
+                 n->absent.count == 1 ? "no sample is of the kind " : "no sample is of the kinds ");
         names_put(&absent, &n->absent, NAMED);
         return buf_take(&absent);
     }

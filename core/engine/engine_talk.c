@@ -83,7 +83,7 @@ int engine_dump(struct engine *e, const char *patterns, const char *path, struct
 {
     struct dump *dump = dump_new(patterns, path, err);
     if (!dump) return -1;
-    if (e->dump)
+    if (e->dump && strcmp(dump_path(e->dump), path) != 0)
         sinks_notice(e->sinks, "'%s' is not written: this /dump replaces the one before",
                      dump_path(e->dump));
     dump_free(e->dump);
@@ -96,14 +96,18 @@ void engine_report_waiting(struct engine *e, bool pictures)
     const struct conversation *c = &e->conversation;
     struct buf names = { 0 };
     char *posted = changes_text(&e->posted);
-    for (size_t i = 0; i < c->waiting_count && pictures; i++)
-        buf_printf(&names, "%s%s", i ? ", " : "", c->pictures[c->waiting[i]].path);
-    if (names.length) sinks_notice(e->sinks, "not sent: %s: no question followed", names.data);
+    for (size_t i = 0; i < c->waiting_count && pictures; i++) {
+        const struct picture *p = &c->pictures[c->waiting[i]];
+        if (!p->used) // by /forward or /compare
+            buf_printf(&names, "%s%s", names.length ? ", " : "",
+                       strcmp(p->path, "-") ? p->path : "standard input");
+    }
+    if (names.length) sinks_notice(e->sinks, "no question followed: %s was not sent", names.data);
     buf_release(&names);
     if (e->dump)
         sinks_notice(e->sinks, "'%s' is not written: no forward pass followed /dump",
                      dump_path(e->dump));
-    if (*posted) sinks_notice(e->sinks, "not set, as no answer was so long: %s", posted);
+    if (*posted) sinks_notice(e->sinks, "no answer was long enough for /later: %s", posted);
     free(posted);
 }
 

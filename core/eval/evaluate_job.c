@@ -64,7 +64,7 @@ const struct option_row evaluate_rows[] = {
       "table for evaluate()) or lmms-eval (a log for its model from_log). FILE: default "
       "predictions-SET-SUITE.tsv or .json",
       OPTION_TEXT, AT(predictions) },
-    { "--force", NULL, "lets --submit FILE and --csv FILE replace a file that vlmsh did not write",
+    { "--force", NULL, "lets --submit, --csv and --sbatch replace a file that vlmsh did not write",
       OPTION_FLAG, AT(force) },
     { "--kind", "K,...", "only samples whose \"kind\" (or \"type\", \"category\") is one of these",
       OPTION_NAMES, AT(kinds) },

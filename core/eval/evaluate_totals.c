@@ -215,7 +215,7 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
     const char *first = evaluation_first(e);
     if (first) job_results_add(to, "eval.first", xstrdup(first));
     if (e->sampling && scores_way(e, METRIC_ANSWERS))
-        job_results_add(to, "greedy, not used", xstrdup(e->sampling));
+        job_results_add(to, "ignored (greedy)", xstrdup(e->sampling));
     if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
     // Counts the answers by what happened to their thinking.
     for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)

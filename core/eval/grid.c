@@ -186,10 +186,11 @@ static int close_state(struct grid *g, bool complete, struct err *err)
 // Reports the progress of group 0 as that of all groups.
 void grid_report(struct grid *g, struct event_progress p)
 {
-    const double after = (double)(g->mine - g->at - 1), spent = clock_seconds() - g->begun;
+    const size_t mine = g->mine ? g->mine : 1; // a table of one cell does not call run_cells
+    const double after = (double)(mine - g->at - 1), spent = clock_seconds() - g->begun;
     if (g->group) return;
     p.step += (double)g->at * p.steps;
-    p.steps *= (double)g->mine;
+    p.steps *= (double)mine;
     if (after > 0) p.eta_s += after * (spent + p.eta_s);
     if (g->groups > 1 && p.step >= p.steps) { // other groups may be far from done
         g->last = p;
@@ -278,10 +279,11 @@ static int run_groups(struct grid *g, const struct grid_plan *plan, const size_t
     g->group = (size_t)ranks_number(all) * g->groups / (size_t)ranks_count(all);
     struct err no_nccl = { 0 };
     j->ranks = ranks_part(all, (int)g->group, &no_nccl);
-    if (*no_nccl.text)
-        sinks_notice(j->sinks, "sums over the ranks of group %zu go through host memory: %s",
-                     g->group + 1, no_nccl.text);
     if (g->group && ranks_number(j->ranks) == 0) j->report_part(j, (int)g->group);
+    if (*no_nccl.text)
+        sinks_notice(j->sinks,
+                     "sums over the ranks of a part of the table go through host memory: %s",
+                     no_nccl.text);
     const int status = run_cells(g, plan, order, err);
     if (status < 0) return -1; // ends all ranks
     if (j->write_error && *j->write_error->text)

@@ -6,20 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/event.h"
 #include "core/base/mem.h"
 #include "core/base/random.h"
 #include "core/settings/settings.h"
 #include "kernels/backend.h"
-
-static enum setting_stale apply_choice(const struct setting *row, const struct setting_env *env)
-{
-    if (settings_changed(env->settings, row->key) &&
-        settings_real(env->settings, "sample.temperature") == 0)
-        sinks_notice(env->sinks, "%s has no effect while sample.temperature is 0 (greedy decoding)",
-                     row->key);
-    return row->stale;
-}
 
 const struct setting sample_settings[] = {
     { .key = "sample.temperature",
@@ -37,8 +27,7 @@ const struct setting sample_settings[] = {
       .unit = "tokens",
       .stale = STALE_NEXT,
       .use = USE_SAMPLING,
-      .help = "Top-k sampling: draws from the k most likely tokens; 0 disables it.",
-      .apply = apply_choice },
+      .help = "Top-k sampling: draws from the k most likely tokens; 0 disables it." },
     { .key = "sample.top_p",
       .type = SETTING_REAL,
       .max = 1,
@@ -47,8 +36,7 @@ const struct setting sample_settings[] = {
       .use = USE_SAMPLING,
       .help = "Top-p (nucleus) sampling: draws from the fewest tokens whose probabilities reach p; "
               "1 disables it.",
-      .also = "nucleus",
-      .apply = apply_choice },
+      .also = "nucleus" },
     { .key = "sample.min_p",
       .type = SETTING_REAL,
       .max = 1,
@@ -56,8 +44,7 @@ const struct setting sample_settings[] = {
       .stale = STALE_NEXT,
       .use = USE_SAMPLING,
       .help =
-          "Min-p sampling: drops tokens whose probability is below this fraction of the highest.",
-      .apply = apply_choice },
+          "Min-p sampling: drops tokens whose probability is below this fraction of the highest." },
     { .key = "sample.repeat_penalty",
       .type = SETTING_REAL,
       .min = 0.01,

@@ -100,8 +100,8 @@ void picture_border_of_mean(struct picture_config *c);
 // Reads the keys that all processors share (PICTURE_SHARED_KEYS).
 int picture_config_read_shared(struct picture_config *c, const cJSON *json, struct err *err);
 
-// Returns the keys of preprocessor_config.json by which the pixels of two configs differ, separated
-// by commas; the caller frees it. NULL: no key.
+// Returns by what the pixels of two configs differ, mostly keys of preprocessor_config.json,
+// separated by commas; the caller frees it. NULL: by nothing.
 char *picture_config_differ(const struct picture_config *a, const struct picture_config *b);
 
 // Returns a copy of c (FIT_NATIVE, FIT_PATCHES, FIT_BUDGET or FIT_WITHIN) with its limit lowered

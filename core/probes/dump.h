@@ -16,10 +16,9 @@ bool dump_wants_all_logits(const struct dump *d);
 // Adds the prompt's ids and positions, if requested. `self` is the dump (answer_options.sequence).
 void dump_sequence(void *self, const struct sequence *s);
 // Writes the file (tensors in name order) and frees d; names the patterns that matched no tensor in
-// a notice. -1 if no requested tensor was computed or
-// writing failed.
+// a notice. -1 if no requested tensor was computed or writing failed.
 int dump_finish(struct dump *d, const struct sinks *sinks, struct err *err);
 void dump_free(struct dump *d);
-const char *dump_path(const struct dump *d);
+const char *dump_path(const struct dump *d); // of its file; borrowed
 
 #endif

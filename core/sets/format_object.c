@@ -282,8 +282,10 @@ static int open_problems(struct object *o, const char *path, struct err *err)
             o->chosen[o->count++] = member[n];
         else if (status == 0)
             status =
-                err_set(err, "'%s' has the problem \"%.40s\" under \"test\", but '%s' lacks it",
-                        file, name ? name : "", path);
+                err_set(err,
+                        "'%s' lists the problem \"%.40s\" under \"test\", which '%s' lacks: remove "
+                        "it from the list, or use all problems",
+                        file, name ? name : "(not a text)", path);
     }
     names_release(&known);
     free(member);

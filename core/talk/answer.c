@@ -27,6 +27,7 @@ int conversation_encode(struct conversation *c, struct graph *g, int i)
 {
     const struct decoder *d = &c->model->decoder;
     struct picture *p = &c->pictures[i];
+    p->used = true;
     if (p->visual && (p->focus || !hooks_wanted(g, SITE_FOCUS, -1))) return 0;
     conversation_drop_visual(c, i);
     struct arena_mark mark = arena_mark(&c->step);

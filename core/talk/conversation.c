@@ -25,10 +25,12 @@ static enum setting_stale apply_context(const struct setting *row, const struct 
     const int64_t most = model_limit(env->model);
     if (!settings_is(env->settings, row->key, "auto") && most > 0 &&
         settings_integer(env->settings, row->key) > most)
-        sinks_notice(env->sinks,
-                     "ctx.max is above the model's limit of %lld tokens: answers beyond it are "
-                     "worse, because the model was not trained on such positions",
-                     (long long)most);
+        sinks_notice(env->sinks, "ctx.max is above the model's limit of %lld tokens: %s",
+                     (long long)most,
+                     rope_bounded(&env->model->decoder.config.rope)
+                         ? "its rotary scaling is supported no further"
+                         : "answers beyond it may be worse, because the model was not trained on "
+                           "such positions");
     return row->stale;
 }
 

@@ -80,6 +80,7 @@ struct picture {
     // [tokens, D] after the projector, before methods; NULL: not computed yet. Made by visual_keep.
     struct tensor *visual;
     float *focus; // [tokens] encoder's attention to them (SITE_FOCUS); NULL: not requested
+    bool used;    // a pass has needed its visual tokens
 };
 
 // Where in a picture a prompt's text stands: before part i of `count`, or after the last (i ==

@@ -60,7 +60,7 @@ same "kinds of scores" "$(jq -r 'select(.name=="evaluation").rows[] | select(.[0
 # A kind that no sample has, and settings of sampling, which evaluations ignore.
 tiny "/set sample.temperature 0.5" "/eval $work/world/questions.json --kind colour,shade --here" "/eval $work/world/questions.json --limit 1 --metric loss --here"
 same "absent kind" "$(value data)" "no sample is of the kind shade"
-same "sampling that is not used" "$(value 'greedy, not used')" "sample.temperature=0.5"
+same "sampling that is not used" "$(value 'ignored (greedy)')" "sample.temperature=0.5"
 
 # The job uses the shell's adapter, with its scale.
 for adapter in ln_tuning lora; do

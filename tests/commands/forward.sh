@@ -45,7 +45,7 @@ E
 vlmsh $llama -c '/later 30 sample.top_k=5 sample.seed=3' -c "/dump logits $work/third.safetensors" >"$work/out" 2>&1 ||
     fail "waiting requests fail"
 same "what waits at the end" "$(tail -2 "$work/out")" "'$work/third.safetensors' is not written: no forward pass followed /dump
-not set, as no answer was so long: sample.top_k=5, sample.seed=3 after 30 tokens"
+no answer was long enough for /later: sample.top_k=5, sample.seed=3 after 30 tokens"
 
 # Damaged weights give an error, not an answer.
 cp -r tests/goldens/qwen2 "$work/nan"

@@ -79,7 +79,7 @@ printf 'set pair: %s\nrow plain: off\nrow again: off\n' "$work/data.jsonl" >"$wo
 printf '%s\n' "/load $llama" '/set job.nice 0' '/set sample.max_tokens 3' "/eval --plan $work/plan $work/parts --ranks 2" /wait >"$work/script"
 NCCL_HOST_FAIL=part vlmsh --device cuda -f "$work/script" >"$work/out" 2>&1 || fail "a plan: $(tail -1 "$work/out")"
 log "$work/parts"
-grep -q "sums over the ranks of group 1 go through host memory: rank 1: NCCL: start: internal error" "$work/out" || fail "log: $(cat "$work/out")"
+grep -q "sums over the ranks of a part of the table go through host memory: rank 1: NCCL: start: internal error" "$work/out" || fail "log: $(cat "$work/out")"
 
 # An NCCL error ends the job with the rank and the reason; so does a missing GPU.
 NCCL_HOST_FAIL=5 train 2 "$work/fails" '/set train.method layernorm' && fail "the job succeeds although NCCL fails"

@@ -56,5 +56,5 @@ lines "/run $work/outer.vlmsh SEED=1,2 SEEDS=3" "/run $work/inner.vlmsh SEED=1 S
 check "a variable that is not used" 'select(.event == "notice").text' "SEEDS has no effect: no line of '$work/outer.vlmsh' contains \${SEEDS}"
 check "a variable given twice" 'select(.event == "error").message' "SEED is given twice: list its values, as in SEED=A,B"
 same "-D that is not used" "$(vlmsh -D SEED=1 -D FOO=2 -f "$work/outer.vlmsh" 2>&1)" "sample.seed = 1
--D FOO has no effect: no line contains \${FOO}"
+-D FOO was not used: no line contains \${FOO}"
 finish

@@ -20,7 +20,9 @@ run 0 middle run demo/model 'Where is the red circle?' --image $scene
 run 0 $'grey\nmiddle' demo/model --image $scene -c 'What colour is the background?' -p 'Where is the red circle?'
 # A picture that is not sent is named.
 run 0 middle demo/model --image $scene -p 'Where is the red circle?' --image demo/pictures/scene-2.png -c '/reset all'
-grep -qx 'not sent: demo/pictures/scene-2.png: no question followed' "$work/err" || fail "not sent: $(cat "$work/err")"
+grep -qx 'no question followed: demo/pictures/scene-2.png was not sent' "$work/err" || fail "not sent: $(cat "$work/err")"
+vlmsh demo/model --image $scene -c '/forward What is this?' >"$work/out" 2>&1 || fail "a pass with the picture"
+grep -q 'was not sent' "$work/out" && fail "a picture that /forward used: $(cat "$work/out")"
 # A question is a text, whatever its first letter, and nothing in it is replaced.
 vlmsh run demo/model --json -c '/set sample.max_tokens 1' -p '/quit ${HOME} "x" \' >"$work/events" || fail "a question like a command"
 check "asked as a question" '[select(.event == "answer" or .event == "error")] | .[0].event // empty' answer
@@ -46,8 +48,6 @@ run 2 '' demo/model -p --no-session
 grep -q "^vlmsh: -p needs TEXT, not the option '--no-session' (to mean that text, write -p--no-session)" "$work/err" || fail "no text: $(cat "$work/err")"
 run 2 '' run demo/model Where is it?
 grep -q "unexpected 'is' after the question 'Where': put a question in quotes" "$work/err" || fail "no quotes: $(cat "$work/err")"
-run 2 '' demo/model --session a --session b
-grep -q "^vlmsh: --session is given twice: it takes one value" "$work/err" || fail "two sessions: $(cat "$work/err")"
 run 2 '' version --json
 # Without a question, lines are read as usual, with the picture attached.
 same "the answer to a piped question" "$(echo 'Where is the red circle?' | vlmsh demo/model --image $scene 2>/dev/null)" middle

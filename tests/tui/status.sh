@@ -173,12 +173,13 @@ for pair in INT:130 TERM:143; do
 done
 
 # Under nohup, a script outlives the terminal, which sends SIGHUP.
+rm -f "$work/out"
 mkfifo "$work/fifo"
 exec 9<>"$work/fifo"
 nohup "$VLMSH" -f "$work/fifo" >"$work/out" 2>"$work/err" 9>&- &
 pid=$!
 echo /version >&9
-for _ in $(seq 100); do [ -s "$work/out" ] && break; sleep 0.1; done
+for _ in $(seq 600); do [ -s "$work/out" ] && break; sleep 0.1; done
 kill -HUP $pid
 printf '/get sample.seed\n/quit\n' >&9
 wait $pid || fail "exit $? after SIGHUP under nohup"
