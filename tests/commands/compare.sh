@@ -277,4 +277,9 @@ lines "/load $llava" '/set train.ira on' '/set train.steps 1' "/train $work/one.
     "/adapter load $work/ira" '/set ira.on on' '/set sample.max_tokens 4' \
     "/compare ira.on=off | now --data $work/one.json --job" '/wait 2' '/job 2'
 check "the job reads the adapter" 'select(.event=="table").rows[] | select(.[0]=="state")[1]' done
+# The progress of one comparison has a time left, if any, and no more steps than the answers have tokens.
+lines '/load demo/model' '/image demo/pictures/scene-1.png' '/set sample.ignore_eos on' '/set sample.max_tokens 300' \
+    '/compare off | prune.score=contribution prune.keep=0.5 What is this?'
+check "progress of a comparison" '[inputs, .] | map(select(.event=="progress" and .what=="comparing")) |
+    length > 0 and all(.steps > 0 and .step <= .steps and (.eta_s == null or .eta_s < 1e6))' true
 finish

@@ -50,8 +50,9 @@ find history /session
 find creativity sample.temperature
 find 'batch size' train.batch
 find 'samples batch' train.batch # each word somewhere
-find zzzqq 'no match for .zzzqq.'
-find 'batch zzzqq' 'no match for .batch zzzqq.'
+# A large folder adds why to the message.
+find zzzqq 'no match for .zzzqq.[; ].*'
+find 'batch zzzqq' 'no match for .batch zzzqq.[; ].*'
 
 # /help in groups, /help GROUP.
 line /help

@@ -83,7 +83,7 @@ keys -l 'not sent'
 sleep 1
 keys F10
 wait_for "^session '.*' is saved; to continue: *$"
-wait_for 'scene.png: no question followed'
+wait_for 'no question followed: .*scene.png was not sent'
 wait_for '^vlmsh --db ' 'the command does not begin its own line'
 mkdir "$work/other"
 start "$work/other" "'$here/$model'"
