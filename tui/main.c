@@ -64,6 +64,10 @@ static int run_subcommand(const struct options *o, int argc, char **argv)
     char **rest = argv + o->rest; // after the subcommand
     struct err err = { 0 };
     int status;
+    // An alias may add options of vlmsh, which a subcommand does not read.
+    if (o->rest > 2 && !strcmp(rest[-1], word->name))
+        text_printf(stderr, "vlmsh %s: not used: the options before '%s'; its own follow it\n",
+                    word->name, word->name);
     if (o->rest < argc && (!strcmp(rest[0], "--help") || !strcmp(rest[0], "-h")))
         status = help->run(help, word != help, rest - 1, &err); // `help --help` shows all help
     else

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/core/quick.h"
 #include "tests/tui/news.h"
 #include "tui/layout.h"
 #include "tui/snapshot.h"
@@ -316,6 +317,7 @@ static void draw_chat(struct view *v, int times, struct buf *text)
 // Each takes half a minute if lines search all tokens, or if their time depends on the text around.
 static void test_long_texts(void **state)
 {
+    const clock_t since = clock();
     enum { TOKENS = 100000, LONG = 1 << 22, ROW = 300000, DRAWN = 50 };
     static const struct event_token sure = { 0.5, 1, 0.5 };
     struct news_queue *q = news_queue_new();
@@ -338,6 +340,7 @@ static void test_long_texts(void **state)
     buf_release(&text);
     view_free(v);
     news_queue_free(q);
+    assert_true(processor_seconds(since) < QUICK);
 }
 
 // In a table that is scrolled sideways, a match is marked where it is shown.

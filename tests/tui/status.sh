@@ -42,7 +42,8 @@ err 'no GPU available: .*: build it with .make cuda. .*; computing on the CPU$'
 out '^cpu '
 
 run 0 --version; out '^vlmsh [0-9]'; silent err
-run 0 version; out '^vlmsh [0-9]'
+run 0 version; out '^vlmsh [0-9]'; silent err
+run 0 --db "$work/alias.db" version; out '^vlmsh [0-9]'; err "^vlmsh version: not used: the options before 'version'"
 run 0 --help; out '--threads N'; out 'new --like SHAPE DIR'; silent err
 run 0 help; out '--json'
 run 0 help image; out '/image'

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/draw/plot.h"
+#include "tests/core/quick.h"
 
 static void check_ticks(double min, double max, int most, const char *expected)
 {
@@ -207,6 +208,7 @@ static void smoothing_skips_gaps(void **state)
 // Each takes half a minute if the time grows with the window, or with bars times points.
 static void many_values_are_smoothed_and_drawn(void **state)
 {
+    const clock_t since = clock();
     enum { COUNT = 1 << 20, BARS = 10000, EDGE = 300000 };
     double *x = xreallocarray(NULL, COUNT, sizeof *x), *y = xreallocarray(NULL, COUNT, sizeof *y);
     for (int i = 0; i < COUNT; i++) y[i] = i % 8 ? i : NAN;
@@ -228,6 +230,7 @@ static void many_values_are_smoothed_and_drawn(void **state)
     free(name);
     free(x);
     free(y);
+    assert_true(processor_seconds(since) < QUICK);
 }
 
 static void points_that_cannot_be_drawn_are_counted(void **state)

@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "core/picture/preprocess.h"
 #include "core/scenes/scene.h"
+#include "tests/core/quick.h"
 
 static const struct picture_config padded = {
     .square = true, .resize = true, .crop = true, .shortest = 336, .width = 336, .height = 336
@@ -217,6 +218,7 @@ static void answers_of_many_forms(void **state)
 // their text.
 static void many_boxes_are_found(void **state)
 {
+    const clock_t since = clock();
     static const char *const forms[] = {
         "[1, 2, 3, 4] ",
         "<ref> [1, 2, 3, 4] ",
@@ -235,6 +237,7 @@ static void many_boxes_are_found(void **state)
         boxes_release(&got);
         buf_release(&b);
     }
+    assert_true(processor_seconds(since) < QUICK);
 }
 
 // The space in which a label is searched may end within the label, or before it.
