@@ -105,6 +105,7 @@ static int list(struct shell *shell, int argc, char **argv, struct err *err)
 static int begin(struct shell *shell, int argc, char **argv, struct err *err)
 {
     if (store_begin(shell->store, argc ? argv[0] : NULL, err) < 0) return -1;
+    engine_report_unsent(shell->engine);
     engine_clear(shell->engine);
     store_restore_arithmetic(shell->store, shell->engine);
     emit_session(shell, "begun", store_session(shell->store), NULL);

@@ -33,6 +33,7 @@ const struct command command_undo = {
 
 static int clear_run(struct shell *shell, int argc, char **argv, struct err *err)
 {
+    engine_report_unsent(shell->engine);
     engine_clear(shell->engine);
     return 0;
 }

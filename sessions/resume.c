@@ -194,6 +194,7 @@ static int resume(struct store *s, struct engine *e, const struct saved *saved,
     restore_arithmetic(e, saved);
     free(s->resumed_matmul);
     s->resumed_matmul = xstrdup(arithmetic_now(e));
+    engine_report_unsent(e);
     engine_clear(e);
 
     // Token ids of another model are meaningless to the loaded one: drops the ids of all messages

@@ -159,7 +159,9 @@ static void report_unread(const struct lines *l, const struct step *steps, size_
 static int end_lines(const struct lines *l, bool pictures, int status)
 {
     const struct shell *shell = l->shell;
-    if (status == STATUS_OK && !stopped(l)) engine_report_waiting(shell->engine, pictures);
+    const bool well = status == STATUS_OK && !stopped(l);
+    if (well && pictures) engine_report_unsent(shell->engine);
+    if (well) engine_report_waiting(shell->engine);
     for (size_t i = 0;
          i < shell->variable_count && l->script && !shell->quit && status == STATUS_OK; i++)
         if (!shell->variables[i].used)

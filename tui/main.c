@@ -199,7 +199,8 @@ static void report_waiting(struct program *p)
     struct plain *plain = plain_new(false);
     p->sinks = (struct sinks){ 0 };
     sinks_add(&p->sinks, plain_sink(plain));
-    engine_report_waiting(p->shell.engine, true);
+    engine_report_unsent(p->shell.engine);
+    engine_report_waiting(p->shell.engine);
     p->sinks = before;
     plain_free(plain);
 }

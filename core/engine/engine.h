@@ -242,8 +242,9 @@ int engine_directions(struct engine *e, const struct directions_request *request
 // Makes the next prefill (and its answer) write the tensors that match `patterns` to a safetensors
 // file.
 int engine_dump(struct engine *e, const char *patterns, const char *path, struct err *err);
-// At the end of the program: names in notices what engine_dump and engine_post still wait to do
-// and, with `pictures`, the pictures attached to a message that did not follow.
-void engine_report_waiting(struct engine *e, bool pictures);
+// Names in a notice the pictures that wait for a message and that no pass has used.
+void engine_report_unsent(struct engine *e);
+// At the end of the program: names in notices what engine_dump and engine_post still wait to do.
+void engine_report_waiting(struct engine *e);
 
 #endif

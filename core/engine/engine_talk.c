@@ -91,12 +91,11 @@ int engine_dump(struct engine *e, const char *patterns, const char *path, struct
     return 0;
 }
 
-void engine_report_waiting(struct engine *e, bool pictures)
+void engine_report_unsent(struct engine *e)
 {
     const struct conversation *c = &e->conversation;
     struct buf names = { 0 };
-    char *posted = changes_text(&e->posted);
-    for (size_t i = 0; i < c->waiting_count && pictures; i++) {
+    for (size_t i = 0; i < c->waiting_count; i++) {
         const struct picture *p = &c->pictures[c->waiting[i]];
         if (!p->used) // by /forward or /compare
             buf_printf(&names, "%s%s", names.length ? ", " : "",
@@ -104,6 +103,11 @@ void engine_report_waiting(struct engine *e, bool pictures)
     }
     if (names.length) sinks_notice(e->sinks, "no question followed: %s was not sent", names.data);
     buf_release(&names);
+}
+
+void engine_report_waiting(struct engine *e)
+{
+    char *posted = changes_text(&e->posted);
     if (e->dump)
         sinks_notice(e->sinks, "'%s' is not written: no forward pass followed /dump",
                      dump_path(e->dump));
