@@ -67,6 +67,11 @@ echo '# mine' >>"$work/a.sh"
 
 # --- a job that waits, runs in two ranks, and is done --------------------------------------------
 
+cp "$work/a.sh" "$work/kept.sh"
+sed -i 's/ job batch 1 / job batch 2 /' "$work/a.sh"
+lines '/job 1 submit'
+check_has "the script of another job" 'select(.event == "error").message' "'$work/a.sh' has changed since vlmsh wrote it, and does not start job 1"
+cp "$work/kept.sh" "$work/a.sh"
 lines '/job 1 resume --ranks 3' '/job 1 submit' '/job 1' '/jobs'
 check_has "other ranks for an edited script" 'select(.event == "error").message' "'$work/a.sh' has changed since vlmsh wrote it"
 same "the edited script" "$(tail -1 "$work/a.sh") $(tail -1 "$queue/41.script")" '# mine # mine'
