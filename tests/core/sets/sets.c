@@ -643,7 +643,7 @@ static void test_refused(void **state)
     write_text("lacks/pid_splits.json", "{\"test\": [\"1\", \"2\"]}");
     check_refused("scienceqa", "lacks/problems.json",
                   "{\n\"1\": {\"question\": \"q\", \"choices\": [\"a\"], \"answer\": 0}}",
-                  "has the problem \"2\" under \"test\", but");
+                  "lists the problem \"2\" under \"test\", which");
     check_refused("coco", "twice.json",
                   "{\"images\": [{\"id\": 7, \"file_name\": \"a.jpg\"}, {\"id\": 7.0, "
                   "\"file_name\": \"b.jpg\"}], \"annotations\": []}",
