@@ -74,7 +74,7 @@ for r in range(12):
         for _, ink, paper in patch(t, r, c):
             check(ink in colours(share[r][c]) and paper in colours(share[r][c]), "256, alone: %d, %d: %s %s, not %s" % (r, c, ink, paper, colours(share[r][c])))
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 t = start(TERM="xterm")
 save(t, "colours-8")
@@ -89,7 +89,7 @@ check(t.text().count("the map has four colours here") == 1, "one notice on TERM"
 check(any(ink == palette(2) for row in t.cells[1:13] for ch, ink, paper in row[82:106] if not paper),
       "8: the green diamond is green where the map is low")
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 # TERM promises eight colours, and the terminal's reply 256 or true colour; the reply may come in pieces, over a
 # slow line, while the user types.
@@ -107,7 +107,7 @@ for has, code in (256, r"38;5;63m"), (1 << 24, r"38;2;\d+;\d+;\d+m"):
     check("four colours here" not in t.text(), "%d colours, asked: nothing is missing" % has)
     check(re.search("^vlmsh> *$", t.text(), re.M), "%d colours, asked: nothing was typed" % has)
     t.type("\x1b[21~")
-    check(t.wait() == 0, "ends with status 0")
+    t.ends()
 t = GraphicsTerminal([program], "none", size=(41, 120), answers=False, env={"COLORTERM": "", "TERM": "xterm"})
 t.wait_text("F1 keys")
 t.type("ab")
@@ -118,7 +118,7 @@ t.type("cd")
 t.wait_text("vlmsh> abcd *$")
 check(re.search(r"38;5;63m", t.all), "the colours of a late answer")
 t.type("\x05\x15\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 # Eight colours and sixels: the terminal draws the picture; with NO_COLOR it does not.
 t = GraphicsTerminal([program], "sixel", size=(41, 120), env={"COLORTERM": "", "TERM": "xterm"})
@@ -127,7 +127,7 @@ t.type(lines[0] + "\r")
 t.wait_for(lambda: t.pictures, "a picture")
 check(any(ink == palette(6) for ch, ink, _ in t.cells[0] if ch == "p"), "eight colours: titles have one")
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 t = GraphicsTerminal([program], "sixel", size=(41, 120), env={"NO_COLOR": "1", "TERM": "xterm"})
 t.wait_text("F1 keys")
 t.type(lines[0] + "\r")
@@ -135,7 +135,7 @@ t.wait_text("1 picture")
 t.settle()
 check(not t.pictures and not re.search(r"\x1b\[[34]\d[;\d]*m", t.all.replace("\x1b[48;2;1;2;3m", "")), "NO_COLOR: no colours")
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 # A terminal whose colour numbers are RGB (xterm-direct): all colours, and a status line as with 256.
 direct = r"""direct-test|numbers from 8 on are RGB,
@@ -153,7 +153,7 @@ def drawn(t): # all colour numbers of the map, after it is drawn
 t = start(COLORTERM="truecolor")
 wanted = drawn(t)
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 t = start(TERM="direct-test", TERMINFO=types)
 save(t, "colours-direct")
 # The live map of an answer and the measured one differ by rounding.
@@ -162,7 +162,7 @@ check(far <= 6, "direct: a colour of the map is %d off that of COLORTERM=truecol
 check({cell[1:] for cell in t.cells[39]} == status, "direct: the status line: %s" % t.cells[39])
 check("COLORTERM" not in t.text(), "direct: nothing is missing")
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 # Plain lines: letters on the same backgrounds with eight colours, half blocks with 256.
 def plain(has=8, **env):
@@ -176,7 +176,7 @@ def plain(has=8, **env):
     rows = t.text().split("\n")
     title = max(i for i, row in enumerate(rows) if row.startswith("attention, layer 4"))
     t.type("/quit\r")
-    check(t.wait() == 0, "ends with status 0")
+    t.ends()
     return t, title
 
 t, title = plain(TERM="xterm")

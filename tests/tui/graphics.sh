@@ -39,7 +39,7 @@ def start(kind, **more):
 
 def leave(t):
     t.type("\x05\x15\x1b[21~")
-    check(t.wait() == 0, "ends with status 0")
+    t.ends()
 
 for kind in "kitty", "iterm", "sixel":
     t = start(kind)
@@ -157,7 +157,7 @@ for kind in "kitty", "sixel":
     t.type("/set screen.graphics ascii\r/attention\r")
     t.wait_text("'@' = ")
     t.type("/quit\r")
-    check(t.wait() == 0, "ends with status 0")
+    t.ends()
 
 # Block characters with four and six pixels.
 for way, some in ("quadrants", "\u2596\u2597\u2598\u259d"), ("sextants", "\U0001fb00\U0001fb0f\U0001fb1e\U0001fb39"):

@@ -108,7 +108,7 @@ for size in (30, 110), (44, 130):
 save(t, "resized")
 check(len(t.sent) <= 6, "what is not shown is removed from the terminal: %r" % list(t.sent))
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 # Plain lines: the picture scrolls with them.
 t = start("kitty", command=program + " --plain", size=(24, 100))
@@ -124,7 +124,7 @@ pictures = t.placeholders()
 check(pictures and pictures[0][1] < before, "it scrolls with the lines")
 save(t, "plain")
 t.type("/quit\r")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 # Without pass-through, or on an outer terminal without graphics: half blocks only.
 for kind, conf in ("kitty", "closed"), ("none", "conf"):
@@ -135,7 +135,7 @@ for kind, conf in ("kitty", "closed"), ("none", "conf"):
     t.settle(1)
     check(not t.sent and fresh(t) and any(c == "\u2580" for row in t.cells for c, _, _ in row), "half blocks: %s, %s" % (kind, conf))
     t.type("\x1b[21~")
-    check(t.wait() == 0, "ends with status 0")
+    t.ends()
 
 # Sixels that tmux draws itself (docs/chat.md has the line of its configuration): the picture appears once, in the right
 # position, even after lines scroll below it, with a list over it and an answer beside it. If the outer terminal does not
@@ -179,7 +179,7 @@ t.wait_for(lambda: not stands(t), "a list lies over it")
 t.type("\x1b")
 t.wait_for(lambda: stands(t), "it comes back")
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 
 t = start("sixel", "closed") # the size of a cell is unknown
 t.wait_text("F1 keys")
@@ -188,5 +188,5 @@ t.wait_text("1 picture\\] vlmsh")
 t.settle(1)
 check(not t.pictures and "SIXEL" not in t.text() and "\u2580" in t.text(), "half blocks where tmux cannot show sixels")
 t.type("\x1b[21~")
-check(t.wait() == 0, "ends with status 0")
+t.ends()
 END

@@ -98,6 +98,10 @@ class Terminal:
         os.kill(self.pid, signal.SIGKILL)
         sys.exit("the program does not end; the terminal showed:\n" + self.all)
 
+    def ends(self):
+        status = self.wait()
+        check(status == 0, "ends with status %d, not 0; the terminal showed at last:\n%s" % (status, self.all[-2000:]))
+
 
 def check(condition, what, terminal=None):
     if not condition:
