@@ -192,7 +192,7 @@ static void describe_remaining(const struct program *p, struct buf *b)
     job_rows_free(rows, count);
 }
 
-// Names, after the screen, what was requested and has not happened.
+// Prints which requests were never carried out, once the screen is closed.
 static void report_waiting(struct program *p)
 {
     const struct sinks before = p->sinks;

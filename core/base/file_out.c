@@ -140,16 +140,9 @@ static int check_existing(const char *path, const char *target, const struct sta
                    path);
 }
 
-// Resolves links: an output replaces the file that a link points to, not the link.
-static char *target_of(const char *path)
-{
-    char *real = realpath(path, NULL);
-    return real ? real : xstrdup(path);
-}
-
 static int check_folder(const char *path, struct err *err)
 {
-    char *target = target_of(path), *folder = text_folder(target);
+    char *target = unfinished_target(path), *folder = text_folder(target);
     const int status = access(folder, W_OK | X_OK) < 0
                            ? err_set(err, "cannot write '%s': %s", path, strerror(errno))
                            : 0;
@@ -163,7 +156,7 @@ int file_out_check(const char *path, struct err *err)
     struct stat st;
     if (file_out_special(path)) return 0;
     if (stat(path, &st) < 0) return check_folder(path, err);
-    char *target = target_of(path);
+    char *target = unfinished_target(path);
     const int status = check_existing(path, target, &st, err);
     free(target);
     return status;
@@ -184,7 +177,7 @@ static FILE *begin(const char *path, struct err *err)
         fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd >= 0) fcntl(fd, F_SETFL, 0);
     } else {
-        char *target = target_of(path);
+        char *target = unfinished_target(path);
         free(unfinished_begin(target, false, &fd));
         free(target);
     }
@@ -209,7 +202,7 @@ static char *part_of(FILE *f, const char *path)
 
 int file_out_close_work(FILE *f, const char *path, struct err *err)
 {
-    char *part = part_of(f, path), *target = target_of(path);
+    char *part = part_of(f, path), *target = unfinished_target(path);
     const int status = unfinished_end(f, part, target, path, false, err);
     free(part);
     free(target);

@@ -63,14 +63,6 @@ bool folder_is_empty(const char *path)
     return empty;
 }
 
-// Returns the path of the folder that `target` links to, since rename does not follow links, or a
-// copy.
-static char *real_of(const char *target)
-{
-    char *real = realpath(target, NULL);
-    return real ? real : xstrdup(target);
-}
-
 static int check_free(const char *target, struct err *err)
 {
     struct statx st = { 0 };
@@ -91,7 +83,7 @@ static int check_free(const char *target, struct err *err)
 
 int folder_begin(struct folder_work *work, const char *target, struct err *err)
 {
-    char *plain = without_slashes(target), *real = real_of(plain);
+    char *plain = without_slashes(target), *real = unfinished_target(plain);
     *work = (struct folder_work){ .lock = -1 };
     int status = check_free(plain, err);
     if (status == 0) work->path = unfinished_begin(real, true, &work->lock);
@@ -156,7 +148,8 @@ void folder_sync(const char *path)
 
 int folder_commit(struct folder_work *work, const char *target, struct err *err)
 {
-    char *plain = without_slashes(target), *real = real_of(plain), *above = text_folder(real);
+    char *plain = without_slashes(target), *real = unfinished_target(plain),
+         *above = text_folder(real);
     folder_sync(work->path);
     // An empty folder of that name is replaced; anything else makes rename fail.
     const int status = rename(work->path, real);

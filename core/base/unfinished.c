@@ -19,6 +19,12 @@
 static const char infix[] = ".part-";
 enum { RANDOM = 6 };
 
+char *unfinished_target(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : xstrdup(path);
+}
+
 size_t unfinished_base(const char *name)
 {
     const size_t n = strlen(name), suffix = sizeof infix - 1 + RANDOM;

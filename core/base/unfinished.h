@@ -12,6 +12,9 @@
 
 #include "core/base/err.h"
 
+// Returns the path that an output gets: what a link leads to, since rename does not follow links,
+// otherwise a copy of `path`. The caller frees it.
+char *unfinished_target(const char *path);
 // Removes the unfinished files or folders of `path` that killed processes left, then creates a new
 // one with default permissions. *lock: the file, open for writing, or the folder. Keep *lock open
 // until the rename, because other processes remove unlocked files and folders. Returns the name,

@@ -95,6 +95,15 @@ void data_notices_sample(struct data_notices *n, const struct tokenizer *t, cons
 
 // --- in words ------------------------------------------------------------------------------------
 
+char *data_notices_absent_text(const struct data_notices *n)
+{
+    struct buf b = { 0 };
+    if (!n->absent.count) return NULL;
+    buf_puts(&b, n->absent.count == 1 ? "no sample is of the kind " : "no sample is of the kinds ");
+    names_put(&b, &n->absent, NAMED);
+    return buf_take(&b);
+}
+
 char *data_notice(const struct data_notices *n, int index)
 {
     const char *plain = n->plain ? "stay text (data.special_tokens)"
@@ -102,13 +111,7 @@ char *data_notice(const struct data_notices *n, int index)
                                    "data.special_tokens text keeps them text";
     const long long untrained = n->untrained, special = n->special, samples = n->special_samples;
     const size_t animated = n->animations.count;
-    struct buf absent = { 0 };
-    if (n->absent.count && index-- == 0) {
-        buf_puts(&absent,
-                 n->absent.count == 1 ? "no sample is of the kind " : "no sample is of the kinds ");
-        names_put(&absent, &n->absent, NAMED);
-        return buf_take(&absent);
-    }
+    if (n->absent.count && index-- == 0) return data_notices_absent_text(n);
     char *unread = key_counts_text(&n->unread);
     if (unread && index-- == 0) return unread;
     free(unread);

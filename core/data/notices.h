@@ -61,6 +61,8 @@ void data_notices_shown(struct data_notices *n, const struct dialogue *d, const 
 void data_notices_absent(struct data_notices *n, const char *kind);
 // Adds the pictures and animations of *from to those of *n.
 void data_notices_same_pictures(struct data_notices *n, const struct data_notices *from);
+// Returns a sentence on these kinds; NULL: none. free() it.
+char *data_notices_absent_text(const struct data_notices *n);
 // Returns a sentence; NULL past the last one. free() it.
 char *data_notice(const struct data_notices *n, int index);
 // Returns all sentences, joined with "; "; NULL if none. free() it.

@@ -107,7 +107,7 @@ void ranks_turn_pass(struct ranks *r);
 // with the reason, and sums use host memory.
 int ranks_gpu_open(struct ranks *r, void *(*stream)(void), struct err *err);
 // Opens NCCL among the ranks of a part, if the whole group has it; called by ranks_part.
-// *why: as there.
+// Sets *why as ranks_gpu_open does.
 void ranks_gpu_open_part(struct ranks *r, struct err *why);
 bool ranks_between_gpus(const struct ranks *r);
 // Like the functions above, for data in GPU memory; -1 with NCCL's reason. NCCL groups the calls

@@ -106,10 +106,8 @@ static void take(struct sft_set *set, const struct data_check *c)
     set->chosen = c->chosen;
     set->skipped = c->chosen - c->usable;
     set->unread = key_counts_text(&c->notices.unread);
-    if (c->notices.absent.count) {
-        char *absent = data_notice(&c->notices, 0);
-        text_append(&set->unread, absent);
-    }
+    char *absent = data_notices_absent_text(&c->notices);
+    if (absent) text_append(&set->unread, absent);
     for (size_t i = 0; i < c->finding_count && !set->why; i++) {
         const struct data_finding *f = &c->findings[i];
         if (f->problem != DATA_SAME_ID)
