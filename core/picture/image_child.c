@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@
 #include "core/picture/image_parts.h"
 
 enum {
-    CHILD_SECONDS = 20,
+    CHILD_SECONDS = 20, // of processor time, which a busy machine may stretch to:
+    WAIT_SECONDS = 200,
     // Limits of a struct image_decoder's child; a larger picture gets a child of its own. After a
     // fork every page that the parent writes is copied once, so a training run should fork rarely.
     SERVED = 200 << 20, // pixels after which a new child starts; decoding them takes far less than
@@ -53,6 +55,15 @@ enum { ADDRESS_SANITIZER = 0 };
 enum { ADDRESS_SANITIZER = 0 };
 #endif
 
+// GCC 12's address sanitizer leaves its locks in a forked child as they were: the child waits
+// forever for one that another thread held. Then the sanitizer itself has to find what a picture
+// does.
+static bool fork_may_hang(void)
+{
+    struct stat tasks;
+    return ADDRESS_SANITIZER && stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2 + 1;
+}
+
 // Returns the address space in use, including the model that the parent has mapped.
 static rlim_t address_space(void)
 {
@@ -65,10 +76,13 @@ static rlim_t address_space(void)
 
 static void limit(int resource, rlim_t value)
 {
+    // The kernel announces only a soft limit of processor time, by SIGXCPU.
+    rlim_t hard = resource == RLIMIT_CPU ? value + 1 : value;
     struct rlimit now;
     if (getrlimit(resource, &now) < 0) return;
-    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max) value = now.rlim_max;
-    setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
+    if (now.rlim_max != RLIM_INFINITY && hard > now.rlim_max) hard = now.rlim_max;
+    if (value > hard) value = hard;
+    setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = hard });
 }
 
 // Sets the child's limits. `keep` stays open, as descriptor 3; 0 to 2 become /dev/null; all others
@@ -217,7 +231,7 @@ static void decoder_release(struct image_decoder *d)
 // it exits.
 static bool child_wait(int end)
 {
-    const double until = clock_seconds() + CHILD_SECONDS;
+    const double until = clock_seconds() + WAIT_SECONDS;
     for (;;) {
         const int left = (int)(1000 * (until - clock_seconds()));
         struct pollfd p = { .fd = end, .events = POLLIN };
@@ -247,7 +261,7 @@ static int decoder_request(struct image_decoder *d, struct image *image,
     const int status = answered ? 0 : decoder_stop(d, late);
     if (status == LATE || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
         return err_set(err, "cannot read '%s': decoding took more than %d seconds", name,
-                       CHILD_SECONDS);
+                       late ? WAIT_SECONDS : CHILD_SECONDS);
     if (status > 0 || !s->done)
         return err_set(err, "cannot read '%s': it crashes the decoder (%s), so the file is damaged",
                        name, WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "early exit");
@@ -286,7 +300,8 @@ int image_decode(struct image *image, const void *bytes, size_t size, const char
     struct image_header h;
     *image = (struct image){ 0 };
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
-    return image_decode_child(image, &h, bytes, size, name, err);
+    return fork_may_hang() ? image_decode_here(image, bytes, size, name, err)
+                           : image_decode_child(image, &h, bytes, size, name, err);
 }
 
 struct image_decoder *image_decoder_new(void)
@@ -310,6 +325,7 @@ int image_decoder_run(struct image_decoder *d, struct image *image, const void *
     struct image_header h;
     *image = (struct image){ 0 };
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
+    if (fork_may_hang()) return image_decode_here(image, bytes, size, name, err);
     if (d->child && d->served >= SERVED) decoder_stop(d, true);
     if ((size_t)(h.width * h.height) > SERVED_AREA || size > SERVED_BYTES ||
         (!d->child && decoder_start(d, SERVED_BYTES, name, NULL) < 0))
