@@ -452,6 +452,7 @@ int evaluate_work_read(struct evaluate_work *w, const char *kept, struct err *er
     w->result.total = request_of(&w->options).total;
     const int status = job_data_read(kept, take_line, w, err);
     w->grid = grid;
+    w->result.samples = w->first;
     if (status == 0) evaluate_totals(&w->result);
     return status;
 }

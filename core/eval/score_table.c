@@ -24,11 +24,12 @@ static void interval_of(struct score_value *v)
 
 // --- one evaluation ------------------------------------------------------------------------------
 
-// Computes the mean score of each bootstrap sample of the samples that the evaluation processed.
-static void draw_means(struct score_value *v, const struct metric *m,
+// Computes the mean score of each bootstrap sample of the samples that the evaluation processed,
+// also those that it could not score.
+static void draw_means(struct score_value *v, const struct evaluation *e, const struct metric *m,
                        const struct score_answer *answers, size_t count, double scale)
 {
-    size_t samples = 0;
+    size_t samples = (size_t)e->samples;
     for (size_t i = 0; i < count; i++)
         if ((size_t)answers[i].sample > samples) samples = (size_t)answers[i].sample;
     if (samples < 2) return;
@@ -115,7 +116,7 @@ void score_table_add(struct score_table *t, const char *row, int64_t step, const
                                  .low = scale * main->low,
                                  .high = scale * main->high,
                                  .n = n };
-        draw_means(&v, m, answers, count, scale);
+        draw_means(&v, e, m, answers, count, scale);
         add_value(cell_of(t, r, set, NULL, &column), v);
         return;
     }
