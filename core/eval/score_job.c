@@ -29,10 +29,18 @@ struct score_options {
     int64_t limit;
 };
 
+// Remarks on single cells, which the job's results count under the keys of evaluation_report.
+static const char *const remarks[] = { "choices lost", "thinking", "cut off" };
+enum { REMARKS = sizeof remarks / sizeof *remarks };
+
 struct scoring {
     struct score_options o;
     struct score_plan plan;
     struct grid grid; // cell row * sets.count + set
+    struct {
+        size_t cells;
+        char *first;
+    } remarked[REMARKS];
     // Samples that could not be scored, the cells that have some, and why the first was skipped.
     int64_t skipped;
     size_t skipping;
@@ -197,27 +205,41 @@ static void take_answer(struct evaluate_work *w, const struct evaluated *e)
     a->list[a->count++] = (struct score_answer){ e->done, e->metric, e->score };
 }
 
+static void add_remarks(struct scoring *s, const char *row, const char *set,
+                        const struct evaluation *e)
+{
+    struct job_results results = { 0 };
+    evaluation_report(e, &results);
+    for (size_t i = 0; i < results.count; i++)
+        for (size_t k = 0; k < REMARKS; k++)
+            if (!strcmp(results.list[i].key, remarks[k]) && !s->remarked[k].cells++)
+                s->remarked[k].first = xasprintf("%s, %s: %s", row, set, results.list[i].value);
+    job_results_free(results.list, results.count);
+}
+
 static int add_cell(struct scoring *s, size_t cell, struct score_table *t, struct err *err)
 {
     struct answers a = { 0 };
     struct evaluate_work w = cell_work(s, cell);
     const struct score_row *row = &s->plan.rows[cell / s->plan.sets.count];
+    const char *set = s->plan.sets.list[cell % s->plan.sets.count].name;
     char *kept = grid_kept_file(&s->grid, cell, evaluate_kept);
     int status = 0;
     w.take = take_answer;
     w.self = &a;
     if (!s->grid.cells[cell].why) status = evaluate_work_read(&w, kept, err);
+    a.damaged |= w.result.samples < 0 || w.result.samples > SAMPLES_MAX;
     if (status == 0 && a.damaged)
         status = err_set(err, "'%s': a line has no valid sample number: delete the file", kept);
-    if (status == 0)
-        score_table_add(t, row->name, row->step, s->plan.sets.list[cell % s->plan.sets.count].name,
-                        &w.result, a.list, a.count);
+    if (status == 0) {
+        score_table_add(t, row->name, row->step, set, &w.result, a.list, a.count);
+        add_remarks(s, row->name, set, &w.result);
+    }
     if (status == 0 && w.result.skipped) {
         s->skipped += w.result.skipped;
         if (!s->skipping++)
-            s->why = xasprintf("%s, %s: %s", row->name,
-                               s->plan.sets.list[cell % s->plan.sets.count].name,
-                               w.result.why ? w.result.why : "unknown");
+            s->why =
+                xasprintf("%s, %s: %s", row->name, set, w.result.why ? w.result.why : "unknown");
     }
     free(kept);
     free(a.list);
@@ -263,6 +285,10 @@ static int report(struct scoring *s, struct err *err)
     job_result(j, "rows", "%zu", t.rows.count);
     job_result(j, "sets", "%zu", s->plan.sets.count);
     if (status == 0) job_result(j, "table", "%s/table.csv", s->o.out);
+    for (size_t k = 0; k < REMARKS; k++)
+        if (s->remarked[k].cells)
+            job_result(j, remarks[k], "in %zu of %zu cells, the first: %s", s->remarked[k].cells,
+                       s->grid.count, s->remarked[k].first);
     if (s->skipped)
         job_result(j, "skipped", "%lld sample%s in %zu of %zu cells, the first: %s",
                    (long long)s->skipped, s->skipped == 1 ? "" : "s", s->skipping, s->grid.count,
@@ -293,6 +319,7 @@ static int run(struct job *j, struct err *err)
     if (status == 0 && first) status = report(&s, err);
     if (lock >= 0) close(lock);
     free(s.why);
+    for (size_t k = 0; k < REMARKS; k++) free(s.remarked[k].first);
     grid_release(&s.grid);
     score_plan_release(&s.plan);
     free(cells);
@@ -305,8 +332,9 @@ static char *outcome(const struct job_end *end)
     const char *n = job_end_value(end, "rows"), *sets = job_end_value(end, "sets");
     const char *table = job_end_value(end, "table"), *skipped = job_end_value(end, "skipped");
     if (!n || !sets || !table) return NULL;
-    return xasprintf("%s rows, %s sets; table in '%s'%s%s", n, sets, table,
-                     skipped ? "; not scored: " : "", skipped ? skipped : "");
+    return xasprintf("%s row%s, %s set%s; table in '%s'%s%s", n, strcmp(n, "1") ? "s" : "", sets,
+                     strcmp(sets, "1") ? "s" : "", table, skipped ? "; not scored: " : "",
+                     skipped ? skipped : "");
 }
 
 static void show(const struct job_end *end, struct sinks *sinks)

@@ -80,6 +80,10 @@ done
 same "None" "$(paste -sd'|' "$work/none")" "0 0 0|4|1 1 1||1 1 1|4"
 check_has "the question lacks the lost choice" 'select(.event=="table" and .name=="answers").rows[0][6]' "Options:
 B. Two"
+printf 'set lost: %s --set seed --rule vlmevalkit\nset whole: %s --set seed\nrow plain: off\n' "$work/none.tsv" "$work/none.tsv" >"$work/plan"
+lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/table" /wait "/job 3"
+check "a table of scores counts lost choices" 'select(.event=="table" and .name=="job").rows[] | select(.[0]=="choices lost")[1]' \
+    "in 1 of 2 cells, the first: plain, lost: 4"
 
 # --answers reads what --submit writes, with the same scores; also a list (VQAv2's upload).
 python3 tests/core/sets/make.py "$work/sets"
