@@ -101,6 +101,19 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         side='{"numbers":[0,1,1,1,1,0.25,0.5,2,1],"cost":[1,1,1,1,1,1,1,1,1,1,1,1,1],"distances":[0.25,0.5],"metric":"exact","id":"a","kind":"k","prompt":"p","reference":"r","answer":"yes","ids":[1,2]}'
         printf '{"identity":{"data":"aa"}}\n{"done":1,"at":0,"pictures":"","sides":[[%s],[%s]]}\n{"done":2,"at":1,"sides":[[%s],[%s]]}\n' "$side" "$side" "$side" "$side" >"$2/compare"
         ;;
+    answers)
+        printf '{"question_id": "a", "prompt": "What?", "text": "x"}\n{"question_id": "a", "prompt": "Why?", "text": "<|box_start|>(10, 20), (30, 40)<|box_end|>"}\n{"id": 7, "answer": "y"}\n' >"$2/lines"
+        printf '[{"question_id": "a", "answer": "[0.1, 0.2, 0.5, 0.9]"}, {"question_id": "a", "answer": "{\\"bbox_2d\\": [1, 2, 30, 40], \\"label\\": \\"dog\\"}"}]' >"$2/list"
+        printf '{"id":"a","number":1,"question":"q","answer":"<loc0100><loc0200><loc0500><loc0600> dog","pictures":["00"],"provenance":{"vlmsh":"0.1.0"}}\n{"id":"a","number":2,"err' >"$2/output"
+        printf '<ref>a dog</ref><box>[[10, 20, 300, 400]]</box> <point x="61.5" y="40.1" alt="cat">cat</point> (0.5, 0.25)' >"$2/marks"
+        ;;
+    records)
+        printf '{"images": [{"id": 9, "file_name": "a.jpg"}], "annotations": [{"image_id": 9, "category_id": 1}, {"image_id": 9, "category_id": 2}], "categories": [{"id": 1, "name": "dog"}, {"id": 2, "name": "cat"}]}' >"$2/coco"
+        printf '{"id": "w/1", "image": "w/1.png", "objects": [{"name": "red dog"}, {"name": "cat"}]}\n{"id": 2, "image": "2.png", "objects": []}\n' >"$2/world"
+        printf '[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}, {"type": "text", "text": "?"}]}, {"role": "assistant", "content": "x"}]' >"$2/messages"
+        printf '{"format": "%s", "models": [{"name": "m", "checks": [{"name": "opens", "verdict": "works", "rows": [{"name": "tokens", "value": 12300, "text": "t", "verdict": "works"}]}]}], "verdict": "works"}' \
+            "$(sed -n 's/^#define FORMAT "\(.*\)"/\1/p' core/checkup/checkup.c)" >"$2/checkup"
+        ;;
     csv)
         printf '\xef\xbb\xbfstep,"a, b","c ""d"""\r\n1,2,3\r\n\r\n,"",x\n' >"$2/quoted"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
@@ -108,7 +121,26 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
     score_plan)
         printf 'set yes/no: Makefile --limit 3\n# note\nrow a: off\nrow "b c": @fastv prune.seed={seed} model=x\nseeds 1 2\nmodel m: y\ncompare a, m | b c\n' >"$2/plan"
         ;;
-    jinja)
+    folder)
+        safetensors_seed "$2/x" '{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 8
+        safetensors_seed "$2/y" '{"y":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},"z":{"dtype":"I8","shape":[2],"data_offsets":[2,4]}}' 4
+        {
+            cat "$2/x" && printf '\0----\0' && cat "$2/y"
+            printf '\0----\0{"weight_map":{"x":"a.safetensors","y":"b.safetensors","z":"b.safetensors"}}'
+            printf '\0----\0{"model_type":"llava","torch_dtype":"float32"}'
+        } >"$2/shards"
+        rm "$2/x" "$2/y"
+        python3 tests/fuzz/gguf_seeds.py "$2"
+        (cd tests/goldens && python3 -c 'import sys
+from to_gguf import Tensor, write_gguf
+parts = [sys.argv[1] + "/part", sys.argv[1] + "/split"]
+for i in range(2):
+    split = {"split.no": i, "split.count": 2, "split.tensors.count": 2}
+    write_gguf(parts[i], {**split, **({} if i else {"general.architecture": "llama"})}, {f"t{i}": Tensor((1,), "F32", bytes(4))})
+both = b"\0----\0".join(open(p, "rb").read() for p in parts)
+open(parts[1], "wb").write(both)' "$2") && rm "$2/part"
+        ;;
+    jinja | template)
         for f in tests/goldens/*/chat_template.jinja; do cp "$f" "$2/$(basename "$(dirname "$f")")"; done
         for f in tests/goldens/*/tokenizer_config.json; do
             python3 -c 'import json, sys; print(json.load(open(sys.argv[1])).get("chat_template", ""))' "$f" \
