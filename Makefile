@@ -253,6 +253,7 @@ ALLOCATIONS ?= 2000
 READERS     := $(FUZZERS:tests/fuzz/%.c=%)
 $(READERS:%=$(B)/tests/fuzz/%.o): TEST_MAIN = -DLLVMFuzzerTestOneInput=$(*F)_reader -Dabort=give_up
 $(B)/tests/allocations/main.o: TEST_MAIN = -DREADERS='$(foreach r,$(READERS),X($(r)))'
+$(B)/tests/allocations/main.o: $(FUZZERS)
 $(B)/tests/allocations/main: $(B)/tests/allocations/main.o $(READERS:%=$(B)/tests/fuzz/%.o) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 	$(call say,LINK) $(LINK) -o $@ $^ $(LIBS)
 test-allocations: deps-test

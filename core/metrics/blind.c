@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "core/base/regex.h"
 #include "core/base/text.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/python.h"
-#include "core/metrics/regex.h"
 
 // Returns the groups of the first match, with a comma between two; NULL: no match.
 static const char *find(struct scratch *s, const char *pattern, const char *text)

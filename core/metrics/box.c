@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/regex.h"
 #include "core/base/scratch.h"
 #include "core/metrics/metric.h"
 #include "core/metrics/python.h"
-#include "core/metrics/regex.h"
 
 struct box {
     double x1, y1, x2, y2;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/regex.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
-#include "core/metrics/regex.h"
 
 enum { TAIL = 800, LINES = 6 }; // characters, lines
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/regex.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
-#include "core/metrics/regex.h"
 #include "core/metrics/vqa.h"
 
 enum { MOST = 5, CHOICES = 4 }; // letters A to E; choices A to D

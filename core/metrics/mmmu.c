@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "core/base/names.h"
+#include "core/base/regex.h"
 #include "core/metrics/choices.h"
 #include "core/metrics/python.h"
-#include "core/metrics/regex.h"
 
 // --- multiple choice -----------------------------------------------------------------------------
 

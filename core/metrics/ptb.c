@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "core/base/err.h"
+#include "core/base/regex.h"
 #include "core/base/scratch.h"
 #include "core/metrics/python.h"
-#include "core/metrics/regex.h"
 
 // --- the grammar ---------------------------------------------------------------------------------
 

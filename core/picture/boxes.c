@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/base/regex.h"
 #include "core/picture/preprocess.h"
 
 #define PLAIN_BOX   "LABEL: [X1, Y1, X2, Y2]"
@@ -306,17 +304,14 @@ static size_t thought(const char *text)
 void boxes_read(struct boxes *b, const char *text, const struct box_style *style,
                 const struct picture_config *config, int64_t width, int64_t height)
 {
-    int code;
-    PCRE2_SIZE offset, last = 0;
+    PCRE2_SIZE last = 0;
     const double size[2] = { (double)width, (double)height };
     const size_t length = strlen(text);
     size_t room = 0;
     struct marked marked = { .searched = text };
     *b = (struct boxes){ 0 };
-    pcre2_code *re =
-        pcre2_compile((PCRE2_SPTR)forms, PCRE2_ZERO_TERMINATED, 0, &code, &offset, NULL);
-    if (!re) BUG("the forms of boxes, at %zu", offset);
-    pcre2_match_data *match = pcre2_match_data_create_from_pattern(re, NULL);
+    pcre2_code *re = regex_compile_as(forms, 0);
+    pcre2_match_data *match = regex_match_data(re);
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(match);
     for (PCRE2_SIZE next = thought(text); width > 0 && height > 0 && next <= length; next = at[1]) {
         const int groups = pcre2_match(re, (PCRE2_SPTR)text, length, next, 0, match, NULL);

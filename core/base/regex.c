@@ -1,5 +1,5 @@
-// core/metrics/regex.c -- compiles the patterns of the suites.
-#include "core/metrics/regex.h"
+// core/base/regex.c -- compiles constant patterns.
+#include "core/base/regex.h"
 
 #include "core/base/err.h"
 
