@@ -1,5 +1,6 @@
 // tests/fuzz/template.c -- reads arbitrary bytes as a model's chat template, which is refused; or
-// conversations become prompts, whose rows, answers and texts are in order.
+// conversations, in which one answer keeps its ids and one has reasoning, become prompts, whose
+// rows, answers and texts are in order.
 #include <stdlib.h>
 
 #include "core/template/message.h"
@@ -43,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
                                        ROLE_ASSISTANT };
     static const char *const words[] = { "Be brief. ", "What is this?\n", "<think>a</think> dog ",
                                          "why <b>", "B" };
+    static const int32_t answer[] = { 5, 6, 7 };
     static struct tokenizer *t;
     struct err err;
     struct message messages[MESSAGES] = { 0 };
@@ -55,6 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         if (i == 1) message_add_picture(&messages[i], 0);
         message_add_text(&messages[i], words[i]);
     }
+    ids_append(&messages[2].ids, answer, sizeof answer / sizeof *answer);
+    messages[2].generated = true;
+    message_set_reasoning(&messages[4], "C", 1, 0);
     struct prompt_options o = { .template = template,
                                 .layout = layout_detect(text, t),
                                 .chat_template = text,
