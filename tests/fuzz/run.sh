@@ -15,10 +15,10 @@ export XDG_STATE_HOME=$work/state TMPDIR=$work # vlmsh records written files the
 
 . tests/fuzz/seeds.bash
 
-# Keeps inputs of at most 32 KB, the smallest first, 64 KB in all; for databases, which compress
+# Keeps inputs of at most 32 KB, the smallest first, 16 KB in all; for databases, which compress
 # well, 512 KB.
 keep() { # BIN NAME
-    local all=$work/all/$2 new=$work/new/$2 kept=$work/kept/$2 most=65536 total=0 f
+    local all=$work/all/$2 new=$work/new/$2 kept=$work/kept/$2 most=16384 total=0 count=0 f
     [ "$2" != sessions ] || most=524288
     mkdir -p "$all" "$new" "$kept"
     make_seeds "$2" "$new"
@@ -26,7 +26,7 @@ keep() { # BIN NAME
     find "$work/$2" "$KEEP/$2" -type f -size -33k -exec cp -t "$all" {} + 2>>"$work/$2.log"
     "$1" -merge=1 -rss_limit_mb=2048 -timeout=10 "$new" "$all" >>"$work/$2.log" 2>&1 || return
     for f in $(ls -Sr "$new" | grep -vxFf "$work/$2.made"); do
-        [ $((total += $(stat -c %s "$new/$f"))) -gt $most ] || cp "$new/$f" "$kept"
+        [ $((total += $(stat -c %s "$new/$f"))) -gt $most ] || cp "$new/$f" "$kept/$((count++))"
     done
     tar -C "$work/kept" --sort=name --owner=0 --group=0 --mtime=@0 -cJf "tests/fuzz/corpus/$2.tar.xz" "$2"
 }
