@@ -164,15 +164,15 @@ named() { # NAME CONFIG MAP TOKENS: prompt tokens
     rm -rf "$work/named" && mkdir "$work/named" && cp -L $llama/{config,tokenizer}.json $llama/model.safetensors "$work/named"
     jq "$2" $llama/tokenizer_config.json >"$work/named/tokenizer_config.json"
     printf '%s' "$3" >"$work/named/special_tokens_map.json"
-    lines "/load $work/named" '/set sample.max_tokens 1' 'What is this?'
+    lines "/load $work/named" '/set chat.date 26 Jul 2024' '/set sample.max_tokens 1' 'What is this?'
     check "$1" 'select(.event == "answer").prompt_tokens' "$4"
 }
 map='{"bos_token": "<|begin_of_text|>"}'
-named "config" . "$map" 43
-named "map alone" 'del(.bos_token, .added_tokens_decoder)' "$map" 43
-named "null" '.bos_token = null | del(.added_tokens_decoder)' "$map" 43
-named "an object" 'del(.bos_token, .added_tokens_decoder)' '{"bos_token": {"content": "<|begin_of_text|>", "lstrip": false}}' 43
-named "unread map" 'del(.bos_token)' "$map" 42
+named "config" . "$map" 39
+named "map alone" 'del(.bos_token, .added_tokens_decoder)' "$map" 39
+named "null" '.bos_token = null | del(.added_tokens_decoder)' "$map" 39
+named "an object" 'del(.bos_token, .added_tokens_decoder)' '{"bos_token": {"content": "<|begin_of_text|>", "lstrip": false}}' 39
+named "unread map" 'del(.bos_token)' "$map" 38
 check_has "notice of an unread map" 'select(.event == "notice").text' 'bos_token (none, not <|begin_of_text|> of special_tokens_map.json)'
-named "nowhere" 'del(.bos_token, .added_tokens_decoder)' '{}' 42
+named "nowhere" 'del(.bos_token, .added_tokens_decoder)' '{}' 38
 finish
