@@ -15,10 +15,10 @@ export XDG_STATE_HOME=$work/state TMPDIR=$work # vlmsh records written files the
 
 . tests/fuzz/seeds.bash
 
-# Keeps inputs of at most 32 KB, the smallest first, 16 KB in all; for databases, which compress
+# Keeps inputs of at most 32 KB, the smallest first, 8 KB in all; for databases, which compress
 # well, 512 KB.
 keep() { # BIN NAME
-    local all=$work/all/$2 new=$work/new/$2 kept=$work/kept/$2 most=16384 total=0 count=0 f
+    local all=$work/all/$2 new=$work/new/$2 kept=$work/kept/$2 most=8192 total=0 count=0 f
     [ "$2" != sessions ] || most=524288
     mkdir -p "$all" "$new" "$kept"
     make_seeds "$2" "$new"
