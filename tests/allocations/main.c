@@ -8,7 +8,9 @@
 // library makes it. Allowed ends: the reader returns, or the process ends with "out of memory". The
 // first MOST values of n follow each other; later ones lie further and further apart. With MOST 0
 // no allocation fails, and the reader must return: so the sanitizers see each file of the fuzzers.
+#include <dlfcn.h>
 #include <errno.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,6 +50,18 @@ void *calloc(size_t count, size_t size)
 void *realloc(void *memory, size_t size)
 {
     return fails() ? NULL : __libc_realloc(memory, size);
+}
+
+// None fails in glob: glibc frees names twice if it has no memory to put their folder before them.
+int glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
+{
+    int (*next)(const char *, int, int (*)(const char *, int), glob_t *);
+    const long before = left;
+    left = -1;
+    *(void **)&next = dlsym(RTLD_NEXT, "glob");
+    const int status = next(pattern, flags, error, found);
+    left = before;
+    return status;
 }
 #endif
 
