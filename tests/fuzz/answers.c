@@ -1,14 +1,10 @@
 // tests/fuzz/answers.c -- reads arbitrary bytes as a file of answers (/eval --answers), as the
 // output of an earlier /ask --data, and as an answer with boxes.
-#include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/base/folder.h"
 #include "core/eval/answer_file.h"
 #include "core/eval/ask_file.h"
 #include "core/picture/boxes.h"
+#include "tests/fuzz/files.h"
 
 static void match(const char *path)
 {
@@ -44,20 +40,19 @@ static void find_boxes(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    char folder[] = "/dev/shm/vlmsh-fuzz-XXXXXX", path[sizeof folder + 8];
+    char folder[] = FILES_FOLDER;
     char *text = xstrndup((const char *)bytes, size);
     struct ask_output out = { .file = -1 };
     struct err err;
     if (!mkdtemp(folder)) abort();
-    snprintf(path, sizeof path, "%s/answers", folder);
-    const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (file < 0 || write(file, bytes, size) != (ssize_t)size) abort();
-    close(file);
+    files_put(folder, "answers", bytes, size);
+    char *path = xasprintf("%s/answers", folder);
     match(path);
     find_boxes(text);
     (void)ask_output_open(&out, path, NULL, &err); // last: removes a line that a crash has cut off
     ask_output_release(&out);
     folder_remove(folder);
+    free(path);
     free(text);
     return 0;
 }

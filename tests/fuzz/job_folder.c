@@ -1,16 +1,11 @@
 // tests/fuzz/job_folder.c -- reads arbitrary bytes as each file of a job's folder: its
 // specification, reports, request, the line of a rank, and the state of a comparison.
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "core/base/folder.h"
-#include "core/base/mem.h"
 #include "core/eval/compare_data.h"
 #include "sessions/job_channel.h"
 #include "sessions/job_internal.h"
 #include "sessions/job_ranks.h"
+#include "tests/fuzz/files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -40,15 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const char *const names[] = { "order.json", "reports.jsonl", "asked", "rank-0",
                                          "compare.jsonl" };
-    char folder[] = "/dev/shm/vlmsh-fuzz-XXXXXX";
+    char folder[] = FILES_FOLDER;
     if (!mkdtemp(folder)) abort();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = xasprintf("%s/%s", folder, names[i]);
-        const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-        if (file < 0 || write(file, bytes, size) != (ssize_t)size) abort();
-        close(file);
-        free(path);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        files_put(folder, names[i], bytes, size);
     read_folder(folder);
     folder_remove(folder);
     return 0;
