@@ -29,7 +29,7 @@ struct score_options {
     int64_t limit;
 };
 
-// Remarks on single cells, which the job's results count under the keys of evaluation_report.
+// Rows of evaluation_report; the job reports how many cells have each.
 static const char *const remarks[] = { "choices lost", "thinking", "cut off" };
 enum { REMARKS = sizeof remarks / sizeof *remarks };
 

@@ -25,7 +25,7 @@ static void interval_of(struct score_value *v)
 // --- one evaluation ------------------------------------------------------------------------------
 
 // Computes the mean score of each bootstrap sample of the samples that the evaluation processed,
-// also those that it could not score.
+// including those without a score.
 static void draw_means(struct score_value *v, const struct evaluation *e, const struct metric *m,
                        const struct score_answer *answers, size_t count, double scale)
 {

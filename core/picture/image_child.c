@@ -32,8 +32,8 @@
 #include "core/picture/image_parts.h"
 
 enum {
-    CHILD_SECONDS = 20, // of processor time, which a busy machine may stretch to:
-    WAIT_SECONDS = 200,
+    CHILD_SECONDS = 20, // processor time
+    WAIT_SECONDS = 200, // wall-clock time: longer, because the machine may be busy
     // Limits of a struct image_decoder's child; a larger picture gets a child of its own. After a
     // fork every page that the parent writes is copied once, so a training run should fork rarely.
     SERVED = 200 << 20, // pixels after which a new child starts; decoding them takes far less than
@@ -56,8 +56,8 @@ enum { ADDRESS_SANITIZER = 0 };
 #endif
 
 // GCC 12's address sanitizer leaves its locks in a forked child as they were: the child waits
-// forever for one that another thread held. Then the sanitizer itself has to find what a picture
-// does.
+// forever for one that another thread held. Pictures are then decoded in this process, where the
+// sanitizer checks the decoders.
 static bool fork_may_hang(void)
 {
     struct stat tasks;

@@ -52,7 +52,8 @@ void *realloc(void *memory, size_t size)
     return fails() ? NULL : __libc_realloc(memory, size);
 }
 
-// None fails in glob: glibc frees names twice if it has no memory to put their folder before them.
+// No allocation fails in glob: glibc frees names twice if there is no memory to prefix them with
+// their folder.
 int glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
 {
     int (*next)(const char *, int, int (*)(const char *, int), glob_t *);
