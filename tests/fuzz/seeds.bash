@@ -93,6 +93,16 @@ for name, how in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLAT
         safetensors_seed "$2/empty" '{"direction.10":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"direction.2":{"dtype":"F16","shape":[3],"data_offsets":[0,6]}}' 6
         python3 tests/fuzz/gguf_seeds.py "$2"
         ;;
+    set_index)
+        python3 -c 'import struct, sys
+def seed(name, rows, columns, keys, key_rows):
+    texts = b"".join(text + b"\0" for text in columns + keys)
+    counts = struct.pack("=4Q72s", len(rows), len(columns), len(keys), len(texts), b"ab" * 32)
+    rows = b"".join(struct.pack("=4Q", *row) for row in rows) + struct.pack(f"={len(keys)}q", *key_rows)
+    open(f"{sys.argv[1]}/{name}", "wb").write(counts + rows + texts)
+seed("two", [(20, 30, 5, 10), (51, 7, 0, 0)], [b"index", b"image", b"x"], [b"1", b"2"], [0, 1])
+seed("same", [(20, 8, 0, 0), (29, 8, 0, 0)], [b"index"], [b"7"], [-1])' "$2"
+        ;;
     sessions | calibration | weight_cache) ;; # their corpora begin with files that vlmsh wrote
     job_folder)
         printf '{"id":7,"arguments":"[\\"a\\"]","settings":"{\\"sample.seed\\":\\"3\\"}","kind":"train","folder":"/tmp","model":"m","fingerprint":"f","device":"cpu","runs":1,"answering":"/dev/null"}' >"$2/order"
