@@ -229,7 +229,7 @@ static int count_splits(const struct set_total *t, const struct set_score *score
     for (size_t i = 0; i < n; i++) {
         int at = 0;
         while (at < count && strcmp(names[at], scores[i].group) != 0) at++;
-        if (at == SET_NUMBERS) continue;
+        if (at == SET_NUMBERS) names[--at] = "further splits";
         if (at == count) names[count++] = scores[i].group;
         tally_add(&parts[at], scores[i].score);
     }

@@ -59,7 +59,7 @@ extern const struct set_total set_total_f1_all;
 // A question counts if all its rotations (the questions of its group) are answered right.
 extern const struct set_total set_total_circular;
 
-// The mean of each group, if there are several; at most SET_NUMBERS of them.
+// The mean of each group, if there are several; from number SET_NUMBERS on, one mean of all others.
 extern const struct set_total set_total_splits;
 
 // CV-Bench: the mean of 2D (mean of ADE20K and COCO) and 3D (Omni3D).

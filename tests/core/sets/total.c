@@ -49,6 +49,13 @@ static void test_totals(void **state)
                      0); // there is only one split
     set_total_interval(&set_total_splits, rotated, 4, NULL, &low, &high);
     assert_true(isnan(low) && isnan(high));
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" };
+    struct set_score many[10];
+    for (int i = 0; i < 10; i++) many[i] = (struct set_score){ "x", names[i], i == 9, -1, 0 };
+    assert_int_equal(set_total_splits.count(&set_total_splits, many, 10, NULL, n), SET_NUMBERS);
+    assert_string_equal(n[SET_NUMBERS - 2].name, "g");
+    assert_string_equal(n[SET_NUMBERS - 1].name, "further splits");
+    assert_true(fabs(n[SET_NUMBERS - 1].value - 1.0 / 3) < 1e-9);
     // A quarter of the bootstrap samples have only the caption that mentions no object: CHAIRi is
     // undefined.
     static const struct set_score captions[] = { { "", "", 0, 0, 0 }, { "", "", 1, 4 << 12, 0 } };
