@@ -45,7 +45,8 @@ struct picture;
 // Limits that end answers, whose scores may then be too low: ctx.max, sample.max_tokens.
 enum cut { CUT_NONE, CUT_CONTEXT, CUT_LENGTH, CUTS };
 enum cut cut_of(const struct event_answer *a);
-// Returns "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did.
+// Returns "3 hit the context limit (ctx.max); 1 reached sample.max_tokens"; NULL: none did. The
+// caller frees it.
 char *cut_text(const int64_t counts[CUTS]);
 
 // A question, or a sample none of whose questions was asked. All pointers are borrowed for the
@@ -194,7 +195,16 @@ const char *evaluation_first(const struct evaluation *e);
 // Adds the totals to job results: "metric", "rule", "score", "low", "high", "n", further numbers of
 // the metric; then the numbers of the set's total, "score METRIC" for each other metric, and "score
 // KIND" or, for another metric, "score METRIC KIND" for each kind. Then adds what may have changed
-// the scores: precision, batches, answers cut off, samples skipped and the like.
+// the scores: precision, batches, and the remarks.
 void evaluation_report(const struct evaluation *e, struct job_results *to);
+
+// Remarks on what was lost, changed or left out: "choices lost", "thinking", "cut off", "data",
+// "skipped".
+enum { EVALUATION_REMARKS = 5 };
+struct evaluation_remark {
+    const char *key;                              // of job results
+    char *(*text)(const struct evaluation *self); // NULL: none; the caller frees it
+};
+extern const struct evaluation_remark evaluation_remarks[EVALUATION_REMARKS];
 
 #endif

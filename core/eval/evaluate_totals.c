@@ -37,6 +37,7 @@ void evaluation_note(struct evaluation *e, const struct evaluated *outcome)
     e->scores = xgrow(e->scores, &e->score_capacity, e->score_count, sizeof *e->scores);
     e->scores[e->score_count++] = (struct set_score){ .kind = e->kinds.list[kind],
                                                       .group = e->groups.list[group],
+                                                      .sample = outcome->done,
                                                       .score = outcome->score,
                                                       .overlap = outcome->overlap,
                                                       .class = outcome->class };
@@ -172,15 +173,52 @@ const char *evaluation_first(const struct evaluation *e)
     return scores_way(e, METRIC_RANKS) || scores_way(e, METRIC_ANSWERS) ? e->first : NULL;
 }
 
-void evaluation_report(const struct evaluation *e, struct job_results *to)
+static char *choices_lost(const struct evaluation *e)
+{
+    return e->lost ? xasprintf("%lld", (long long)e->lost) : NULL;
+}
+
+// Counts the answers by what happened to their thinking.
+static char *thinking(const struct evaluation *e)
 {
     static const char *const words[THOUGHTS] = {
         [THOUGHT_REMOVED] = "removed from",
         [THOUGHT_KEPT] = "seen by the rule in",
         [THOUGHT_OPEN] = "not ended in",
     };
-    struct buf thoughts = { 0 };
-    char *cut;
+    struct buf b = { 0 };
+    for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
+        if (e->thoughts[i])
+            buf_printf(&b, "%s%s %lld %s", b.length ? "; " : "", words[i],
+                       (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
+    return b.length ? buf_take(&b) : NULL;
+}
+
+static char *cut_off(const struct evaluation *e)
+{
+    return cut_text(e->cut);
+}
+
+static char *data(const struct evaluation *e)
+{
+    return e->notices ? xstrdup(e->notices) : NULL;
+}
+
+static char *skipped(const struct evaluation *e)
+{
+    if (!e->skipped) return NULL;
+    return xasprintf("%lld of %lld sample%s, the first: %s", (long long)e->skipped,
+                     (long long)e->samples, e->samples == 1 ? "" : "s", e->why ? e->why : "");
+}
+
+const struct evaluation_remark evaluation_remarks[EVALUATION_REMARKS] = {
+    { "choices lost", choices_lost }, { "thinking", thinking },
+    { "cut off", cut_off },           { "data", data },
+    { "skipped", skipped },
+};
+
+void evaluation_report(const struct evaluation *e, struct job_results *to)
+{
     // The main total, and the numbers of the set's own total.
     const struct evaluation_total *main = evaluation_main(e);
     if (main) {
@@ -216,17 +254,8 @@ void evaluation_report(const struct evaluation *e, struct job_results *to)
     if (first) job_results_add(to, "eval.first", xstrdup(first));
     if (e->sampling && scores_way(e, METRIC_ANSWERS))
         job_results_add(to, "ignored (greedy)", xstrdup(e->sampling));
-    if (e->lost) job_results_add(to, "choices lost", xasprintf("%lld", (long long)e->lost));
-    // Counts the answers by what happened to their thinking.
-    for (int i = THOUGHT_REMOVED; i < THOUGHTS; i++)
-        if (e->thoughts[i])
-            buf_printf(&thoughts, "%s%s %lld %s", thoughts.length ? "; " : "", words[i],
-                       (long long)e->thoughts[i], e->thoughts[i] == 1 ? "answer" : "answers");
-    if (thoughts.length) job_results_add(to, "thinking", buf_take(&thoughts));
-    if ((cut = cut_text(e->cut))) job_results_add(to, "cut off", cut);
-    if (e->notices) job_results_add(to, "data", xstrdup(e->notices));
-    if (e->skipped)
-        job_results_add(to, "skipped",
-                        xasprintf("%lld of %lld samples, the first: %s", (long long)e->skipped,
-                                  (long long)e->samples, e->why ? e->why : ""));
+    for (int i = 0; i < EVALUATION_REMARKS; i++) {
+        char *text = evaluation_remarks[i].text(e);
+        if (text) job_results_add(to, evaluation_remarks[i].key, text);
+    }
 }

@@ -2,6 +2,7 @@
 // --sets).
 //
 //   OUT/cells/ROW_SET.scores.jsonl   a line for each question of a cell (evaluate_job.c)
+//   OUT/cells/ROW_SET.data.txt       notices on its data, if there are any
 //   OUT/scores.csv                   a line for each number (score_table_long)
 //   OUT/compare.csv                  the plan's comparisons of rows, if it has any
 //   OUT/table.csv, .md, .tex         the table
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "core/base/csv.h"
+#include "core/base/file_in.h"
+#include "core/base/file_out.h"
 #include "core/base/folder.h"
 #include "core/eval/evaluate_job.h"
 #include "core/eval/grid.h"
@@ -29,10 +32,6 @@ struct score_options {
     int64_t limit;
 };
 
-// Rows of evaluation_report; the job reports how many cells have each.
-static const char *const remarks[] = { "choices lost", "thinking", "cut off" };
-enum { REMARKS = sizeof remarks / sizeof *remarks };
-
 struct scoring {
     struct score_options o;
     struct score_plan plan;
@@ -40,11 +39,7 @@ struct scoring {
     struct {
         size_t cells;
         char *first;
-    } remarked[REMARKS];
-    // Samples that could not be scored, the cells that have some, and why the first was skipped.
-    int64_t skipped;
-    size_t skipping;
-    char *why;
+    } remarked[EVALUATION_REMARKS];
 };
 
 static const struct option_row rows[] = {
@@ -160,6 +155,19 @@ static void release_work(struct evaluate_work *w)
     evaluate_work_release(w);
 }
 
+static const char kept_notices[] = "data.txt"; // name of the cell's file (grid_kept_file)
+
+// Keeps the notices on a cell's data for the report: the cell may run in another process.
+static void keep_notices(const struct scoring *s, size_t cell, const struct evaluation *e)
+{
+    char *path = grid_kept_file(&s->grid, cell, kept_notices);
+    if (e->notices)
+        file_out_update(path, e->notices, strlen(e->notices), NULL);
+    else if (ranks_number(s->grid.job->ranks) == 0)
+        unlink(path);
+    free(path);
+}
+
 static int run_cell(struct grid *g, size_t cell, struct err *err)
 {
     const struct scoring *s = g->self;
@@ -175,6 +183,7 @@ static int run_cell(struct grid *g, size_t cell, struct err *err)
                 main->tally.scores.mean, (long long)main->tally.scores.count,
                 w.result.skipped ? "; not scored, for instance: " : "",
                 w.result.why ? w.result.why : "");
+    if (status == 0) keep_notices(s, cell, &w.result);
     release_work(&w);
     return status;
 }
@@ -189,7 +198,10 @@ static const struct grid_plan plan = { .run = run_cell, .broken = broken };
 
 // --- the table -----------------------------------------------------------------------------------
 
-enum { SAMPLES_MAX = 10000000 }; // of a set; larger numbers in a file mean that it is damaged
+enum {
+    SAMPLES_MAX = 10000000, // of a set; larger numbers in a file mean that it is damaged
+    NOTICES_MAX = 1 << 16   // bytes
+};
 
 struct answers {
     struct score_answer *list;
@@ -200,7 +212,7 @@ struct answers {
 static void take_answer(struct evaluate_work *w, const struct evaluated *e)
 {
     struct answers *a = w->self;
-    a->damaged |= e->done < 1 || e->done > SAMPLES_MAX;
+    a->damaged |= e->done > SAMPLES_MAX;
     a->list = xgrow(a->list, &a->capacity, a->count, sizeof *a->list);
     a->list[a->count++] = (struct score_answer){ e->done, e->metric, e->score };
 }
@@ -208,13 +220,12 @@ static void take_answer(struct evaluate_work *w, const struct evaluated *e)
 static void add_remarks(struct scoring *s, const char *row, const char *set,
                         const struct evaluation *e)
 {
-    struct job_results results = { 0 };
-    evaluation_report(e, &results);
-    for (size_t i = 0; i < results.count; i++)
-        for (size_t k = 0; k < REMARKS; k++)
-            if (!strcmp(results.list[i].key, remarks[k]) && !s->remarked[k].cells++)
-                s->remarked[k].first = xasprintf("%s, %s: %s", row, set, results.list[i].value);
-    job_results_free(results.list, results.count);
+    for (size_t k = 0; k < EVALUATION_REMARKS; k++) {
+        char *text = evaluation_remarks[k].text(e);
+        if (text && !s->remarked[k].cells++)
+            s->remarked[k].first = xasprintf("%s, %s: %s", row, set, text);
+        free(text);
+    }
 }
 
 static int add_cell(struct scoring *s, size_t cell, struct score_table *t, struct err *err)
@@ -224,24 +235,21 @@ static int add_cell(struct scoring *s, size_t cell, struct score_table *t, struc
     const struct score_row *row = &s->plan.rows[cell / s->plan.sets.count];
     const char *set = s->plan.sets.list[cell % s->plan.sets.count].name;
     char *kept = grid_kept_file(&s->grid, cell, evaluate_kept);
+    char *notices = grid_kept_file(&s->grid, cell, kept_notices);
     int status = 0;
     w.take = take_answer;
     w.self = &a;
     if (!s->grid.cells[cell].why) status = evaluate_work_read(&w, kept, err);
-    a.damaged |= w.result.samples < 0 || w.result.samples > SAMPLES_MAX;
+    if (status == 0) w.result.notices = file_read(notices, NOTICES_MAX, NULL, NULL);
+    a.damaged |= w.result.samples > SAMPLES_MAX;
     if (status == 0 && a.damaged)
         status = err_set(err, "'%s': a line has no valid sample number: delete the file", kept);
     if (status == 0) {
         score_table_add(t, row->name, row->step, set, &w.result, a.list, a.count);
         add_remarks(s, row->name, set, &w.result);
     }
-    if (status == 0 && w.result.skipped) {
-        s->skipped += w.result.skipped;
-        if (!s->skipping++)
-            s->why =
-                xasprintf("%s, %s: %s", row->name, set, w.result.why ? w.result.why : "unknown");
-    }
     free(kept);
+    free(notices);
     free(a.list);
     release_work(&w);
     return status;
@@ -285,14 +293,11 @@ static int report(struct scoring *s, struct err *err)
     job_result(j, "rows", "%zu", t.rows.count);
     job_result(j, "sets", "%zu", s->plan.sets.count);
     if (status == 0) job_result(j, "table", "%s/table.csv", s->o.out);
-    for (size_t k = 0; k < REMARKS; k++)
+    for (size_t k = 0; k < EVALUATION_REMARKS; k++)
         if (s->remarked[k].cells)
-            job_result(j, remarks[k], "in %zu of %zu cells, the first: %s", s->remarked[k].cells,
-                       s->grid.count, s->remarked[k].first);
-    if (s->skipped)
-        job_result(j, "skipped", "%lld sample%s in %zu of %zu cells, the first: %s",
-                   (long long)s->skipped, s->skipped == 1 ? "" : "s", s->skipping, s->grid.count,
-                   s->why);
+            job_result(j, evaluation_remarks[k].key, "in %zu of %zu cell%s, the first: %s",
+                       s->remarked[k].cells, s->grid.count, s->grid.count == 1 ? "" : "s",
+                       s->remarked[k].first);
     score_table_release(&t);
     if (status == 0 && failed)
         return err_set(err,
@@ -318,23 +323,23 @@ static int run(struct job *j, struct err *err)
     if (status == 0) status = grid_run(&s.grid, &plan, err);
     if (status == 0 && first) status = report(&s, err);
     if (lock >= 0) close(lock);
-    free(s.why);
-    for (size_t k = 0; k < REMARKS; k++) free(s.remarked[k].first);
+    for (size_t k = 0; k < EVALUATION_REMARKS; k++) free(s.remarked[k].first);
     grid_release(&s.grid);
     score_plan_release(&s.plan);
     free(cells);
     return status;
 }
 
-// "12 rows, 3 sets; table in 'OUT/table.csv'", and how many samples were not scored
+// "12 rows, 3 sets; table in 'OUT/table.csv'", what was not scored, and notices on the data
 static char *outcome(const struct job_end *end)
 {
     const char *n = job_end_value(end, "rows"), *sets = job_end_value(end, "sets");
     const char *table = job_end_value(end, "table"), *skipped = job_end_value(end, "skipped");
+    const char *data = job_end_value(end, "data");
     if (!n || !sets || !table) return NULL;
-    return xasprintf("%s row%s, %s set%s; table in '%s'%s%s", n, strcmp(n, "1") ? "s" : "", sets,
-                     strcmp(sets, "1") ? "s" : "", table, skipped ? "; not scored: " : "",
-                     skipped ? skipped : "");
+    return xasprintf("%s row%s, %s set%s; table in '%s'%s%s%s%s", n, strcmp(n, "1") ? "s" : "",
+                     sets, strcmp(sets, "1") ? "s" : "", table, skipped ? "; not scored: " : "",
+                     skipped ? skipped : "", data ? "; data: " : "", data ? data : "");
 }
 
 static void show(const struct job_end *end, struct sinks *sinks)

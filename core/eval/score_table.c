@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/random.h"
 #include "core/base/text.h"
 #include "core/sets/total.h"
@@ -129,12 +130,11 @@ void score_table_add(struct score_table *t, const char *row, int64_t step, const
         const double scale = number->unit == NUMBER_SHARE ? 100 : 1;
         struct score_value v = { .value = scale * number->value, .n = n };
         v.draws = xcalloc(SET_DRAWS, sizeof *v.draws);
-        v.units = set_total_draws(e->total, e->scores, e->score_count, m, i, v.draws);
+        v.units = set_total_draws(e->total, e->scores, e->score_count, e->samples, m, i, v.draws);
         for (int d = 0; d < SET_DRAWS; d++) v.draws[d] *= scale;
-        if (v.units < 2) {
+        if (!v.units) {
             free(v.draws);
             v.draws = NULL;
-            v.units = 0;
         }
         interval_of(&v);
         add_value(cell_of(t, r, set, quoted ? NULL : number->name, &column), v);
@@ -181,6 +181,7 @@ static struct score_value average_row(const struct score_table *t, size_t row, b
         if (!column->quoted || (change ? column->smaller : !column->percent)) continue;
         used++;
         v.n += x->n;
+        hash_mix(&v.units, x->units);
         v.value += change ? 100 * (x->value / base->value - 1) : x->value;
         drawn &= x->draws && (!change || (base->draws && base->units == x->units));
         for (int d = 0; d < SET_DRAWS && drawn; d++)
@@ -188,7 +189,6 @@ static struct score_value average_row(const struct score_table *t, size_t row, b
     }
     v.value = used ? v.value / (double)used : NAN;
     for (int d = 0; d < SET_DRAWS; d++) v.draws[d] /= (double)used;
-    v.units = used;
     if (!drawn || !used) {
         free(v.draws);
         v.draws = NULL;

@@ -16,7 +16,8 @@
 //
 // Intervals of differences and of Avg come from 1000 bootstrap samples, drawn from the sets'
 // samples (or from the groups of a total) and from the repetitions. A bootstrap sample has the same
-// questions in all rows, so differences are paired.
+// samples in all rows, so differences are paired, even if a row could not score some samples. If
+// rows have scores of different groups, their difference has no interval.
 #ifndef CORE_EVAL_SCORE_TABLE_H
 #define CORE_EVAL_SCORE_TABLE_H
 
@@ -34,8 +35,8 @@ struct score_answer {
 struct score_value {
     double value, low, high; // NaN: unknown
     int64_t n;               // questions
-    size_t units; // number of units that the bootstrap draws from; of Avg and Improve %: of columns
-    double *draws; // [SET_DRAWS], owned; NULL: none
+    uint64_t units; // key of the units that the bootstrap draws from: values with equal keys pair
+    double *draws;  // [SET_DRAWS], owned; NULL: none
 };
 
 struct score_cell {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/items.h"
 #include "core/base/names.h"
 #include "core/base/random.h"
@@ -358,12 +359,19 @@ struct groups {
     const struct set_score **list;
     size_t *start;
     size_t count;
+    uint64_t key; // of the names of the units
 };
+
+static char *sample_name(int64_t sample)
+{
+    return xasprintf("\n\n%lld", (long long)sample);
+}
 
 // Returns the name of the unit of score i.
 static char *unit_name(const struct set_total *t, const struct set_score *s, size_t i)
 {
-    if (!*s->group || t->unit == UNIT_QUESTION) return xasprintf("\n\n%zu", i);
+    if (!*s->group || t->unit == UNIT_QUESTION)
+        return sample_name(s->sample ? s->sample : (int64_t)i + 1);
     if (t->unit == UNIT_GROUP) return pair_name(s);
     size_t length = strcspn(s->group, "\n");
     while (length && s->group[length] != '_') length--;
@@ -380,16 +388,25 @@ static char *drawn_name(const char *group, size_t i)
 }
 
 static void group_scores(struct groups *g, const struct set_total *t,
-                         const struct set_score *scores, size_t n)
+                         const struct set_score *scores, size_t n, int64_t samples)
 {
     struct names names = { 0 };
     size_t *of = xcalloc(n + 1, sizeof *of);
+    bool grouped = false;
+    for (size_t i = 0; i < n && t->unit != UNIT_QUESTION; i++) grouped |= *scores[i].group != 0;
+    for (int64_t i = 1; i <= samples && !grouped; i++) {
+        char *name = sample_name(i);
+        names_add(&names, name, NULL);
+        free(name);
+    }
     for (size_t i = 0; i < n; i++) {
         char *name = unit_name(t, &scores[i], i);
         of[i] = names_add(&names, name, NULL);
         free(name);
     }
     g->count = names.count;
+    g->key = g->count;
+    for (size_t i = 0; i < g->count; i++) hash_mix(&g->key, names_hash(names.list[i]));
     g->start = xcalloc(g->count + 2, sizeof *g->start);
     g->list = xcalloc(n + 1, sizeof *g->list);
     for (size_t i = 0; i < n; i++) g->start[of[i] + 2]++;
@@ -414,13 +431,14 @@ void set_draws_interval(double *draws, double *low, double *high)
     *high = draws[SET_DRAWS - SET_DRAWS / 40 - 1];
 }
 
-size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
-                       const struct metric *m, int number, double draws[SET_DRAWS])
+uint64_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
+                         int64_t samples, const struct metric *m, int number,
+                         double draws[SET_DRAWS])
 {
     struct groups g;
     struct set_number all[SET_NUMBERS];
     size_t room = n;
-    group_scores(&g, total, scores, n);
+    group_scores(&g, total, scores, n, samples);
     total->count(total, scores, n, m, all);
     struct set_score *drawn = xcalloc(room + 1, sizeof *drawn);
     // A group that is drawn twice counts as two groups.
@@ -449,13 +467,12 @@ size_t set_total_draws(const struct set_total *total, const struct set_score *sc
         for (size_t i = 0; i < count && total->unit == UNIT_SET; i++)
             free((char *)(uintptr_t)drawn[i].group);
     }
-    const size_t groups = g.count;
-    for (size_t i = 0; i < groups; i++) free(names[i]);
+    for (size_t i = 0; i < g.count; i++) free(names[i]);
     free(names);
     free(drawn);
     free(g.list);
     free(g.start);
-    return groups;
+    return g.count > 1 ? g.key | 1 : 0;
 }
 
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
@@ -463,6 +480,6 @@ void set_total_interval(const struct set_total *total, const struct set_score *s
 {
     double draws[SET_DRAWS];
     *low = *high = NAN;
-    if (!total->apart && set_total_draws(total, scores, n, m, 0, draws) > 1)
+    if (!total->apart && set_total_draws(total, scores, n, 0, m, 0, draws))
         set_draws_interval(draws, low, high);
 }

@@ -15,6 +15,7 @@ struct set_score {
     double score;
     int class;
     double overlap; // as in struct metric_outcome
+    int64_t sample; // its number, from 1; 0: unknown, a sample of its own
 };
 
 enum { SET_NUMBERS = 8 };
@@ -79,11 +80,15 @@ size_t set_draw(int draw, size_t count, size_t i);
 // Sorts the values of the bootstrap samples, and computes their 95% interval: NaN if one of them is
 // NaN.
 void set_draws_interval(double *draws, double *low, double *high);
-// Computes a number of the total, by index, for each bootstrap sample of the total's units. Returns
-// how many units there are; for fewer than two, draws is unchanged.
-size_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
-                       const struct metric *m, int number, double draws[SET_DRAWS]);
-// Computes a 95% interval of the first number from these samples; NaN for fewer than two units, if
+// Computes a number of the total, by index, for each bootstrap sample of the total's units: samples
+// 1 to `samples`, also those without a score, or groups of scores. Returns a key of these units:
+// draws with equal keys come from the same bootstrap samples. 0: fewer than two units; draws is
+// unchanged.
+uint64_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
+                         int64_t samples, const struct metric *m, int number,
+                         double draws[SET_DRAWS]);
+// Computes a 95% interval of the first number, without samples that have no score; NaN for fewer
+// than two units, if
 // `apart`, or if the number is undefined for a sample.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
                         const struct metric *m, double *low, double *high);

@@ -84,6 +84,13 @@ printf 'set lost: %s --set seed --rule vlmevalkit\nset whole: %s --set seed\nrow
 lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/table" /wait "/job 3"
 check "a table of scores counts lost choices" 'select(.event=="table" and .name=="job").rows[] | select(.[0]=="choices lost")[1]' \
     "in 1 of 2 cells, the first: plain, lost: 4"
+printf '{"id":1,"question":"What?","answer":"x","colour":"red"}\n{"id":2,"question":"Why?","answer":"y"}\n' >"$work/keys.jsonl"
+printf 'set keys: %s\nrow plain: off\n' "$work/keys.jsonl" >"$work/plan"
+for run in first again; do # the second run finds all answers of the first
+    lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/keys" /wait
+    check_has "notices on the data of a table, $run" 'select(.event=="notice").text' \
+        'data: in 1 of 1 cell, the first: plain, keys: not used: "colour" (1 sample)'
+done
 
 # --answers reads what --submit writes, with the same scores; also a list (VQAv2's upload).
 python3 tests/core/sets/make.py "$work/sets"

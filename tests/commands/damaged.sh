@@ -73,7 +73,7 @@ check_has "the damaged sample is counted" 'select(.event=="table" and .name=="ev
     "1 of 2 samples, the first: sample snake: the model computed NaN"
 check_has "statistics name the skipped sample" 'select(.event=="notice" or .event=="table") | tostring' "1 sample is skipped, the first because: the model computed NaN or Inf in layer 0"
 check_has "a table of scores counts it" 'select(.event=="notice").text' \
-    "not scored: 1 sample in 1 of 1 cells, the first: plain, pair: sample snake: the model computed NaN"
+    "not scored: in 1 of 1 cell, the first: plain, pair: 1 of 2 samples, the first: sample snake: the model computed NaN"
 check_has "questions that an earlier run has answered" 'select(.event=="notice").text' "0 answered, 1 with errors, 1 already there"
 check_has "the calibration counts its samples" 'select(.event=="notice") | tostring' "over 1 sample; skipped: 1 of 2 samples, one of them: the model computed NaN"
 model=one

@@ -19,18 +19,21 @@
 #include "core/sets/total.h"
 #include "tests/core/scratch.h"
 
-// Adds a cell whose samples have these scores ("1101"; "-": not scored).
-static void add(struct score_table *t, const char *row, const char *set, const char *metric,
-                const char *scores)
+// Adds a cell whose samples have these scores ("1101"; "-": not scored). With a total of groups,
+// each has a group of its own.
+static void add_total(struct score_table *t, const char *row, const char *set, const char *metric,
+                      const struct set_total *total, const char *scores)
 {
-    struct evaluation e = { 0 };
+    struct evaluation e = { .total = total };
     struct score_answer answers[32];
     size_t n = 0;
     for (size_t i = 0; scores[i]; i++) {
         e.samples++;
+        const char group[] = { total == &set_total_circular ? (char)('a' + i) : (char)0, 0 };
         const struct evaluated q = { .metric = metric_find(metric),
                                      .kind = "",
-                                     .group = "",
+                                     .group = group,
+                                     .done = (int64_t)i + 1,
                                      .score = scores[i] - '0',
                                      .class = -1 };
         if (scores[i] == '-') continue;
@@ -40,6 +43,12 @@ static void add(struct score_table *t, const char *row, const char *set, const c
     evaluate_totals(&e);
     score_table_add(t, row, -1, set, &e, answers, n);
     evaluation_release(&e);
+}
+
+static void add(struct score_table *t, const char *row, const char *set, const char *metric,
+                const char *scores)
+{
+    add_total(t, row, set, metric, NULL, scores);
 }
 
 static const char *at(const struct csv *t, size_t row, const char *column)
@@ -117,6 +126,35 @@ static void pairs_are_of_the_same_samples(void **state)
     assert_true(isfinite(d.value) && isnan(d.low));
     assert_true(isnan(t.average[0].value)); // no score on B
     assert_true(isnan(t.cells[3][0].mean.value));
+    score_table_release(&t);
+}
+
+// Rows may miss different samples: the interval of a set with a total pairs samples as that of a
+// plain mean does. Draws of different groups do not pair.
+static void totals_pair(void **state)
+{
+    static const char *const scores[] = { "-10110100110101101", "110110100110101-01",
+                                          "11011010011010110-" };
+    static const char *const rows[] = { "a", "b", "c" };
+    struct score_table t = { 0 };
+    for (int i = 0; i < 3; i++) {
+        add(&t, rows[i], "plain", "exact", scores[i]);
+        add_total(&t, rows[i], "mean", "exact", &set_total_kinds, scores[i]);
+        add_total(&t, rows[i], "groups", "exact", &set_total_circular, scores[i < 2 ? i : 0]);
+    }
+    score_table_finish(&t);
+    for (size_t row = 1; row < 3; row++) {
+        const struct score_value plain = score_table_difference(&t, 0, row, 0),
+                                 mean = score_table_difference(&t, 0, row, 1),
+                                 groups = score_table_difference(&t, 0, row, 2);
+        assert_true(plain.low < plain.value && plain.value < plain.high);
+        assert_true(fabs(mean.low - plain.low) < 1e-9 && fabs(mean.high - plain.high) < 1e-9);
+        assert_true(row == 1 ? isnan(groups.low) && isfinite(groups.value)
+                             : groups.low == 0 && groups.high == 0);
+        free(plain.draws);
+        free(mean.draws);
+        free(groups.draws);
+    }
     score_table_release(&t);
 }
 
@@ -362,6 +400,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_of_papers),
         cmocka_unit_test(repetitions_are_averaged),
         cmocka_unit_test(pairs_are_of_the_same_samples),
+        cmocka_unit_test(totals_pair),
         cmocka_unit_test(sets_are_quoted_by_their_split),
         cmocka_unit_test(plans_are_multiplied),
     };
