@@ -12,7 +12,8 @@
 // one picture inherits the file's bytes.
 //
 // After the fork only this thread exists in the child; decoding needs malloc (glibc keeps it
-// usable) and takes no lock that another thread may have held at the fork.
+// usable) and takes no lock that another thread may have held at the fork. The address sanitizer
+// does: under it, a process with threads decodes by itself.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,13 +33,11 @@
 #include "core/picture/image_parts.h"
 
 enum {
-    CHILD_SECONDS = 20, // processor time
-    WAIT_SECONDS = 200, // wall-clock time: longer, because the machine may be busy
+    CHILD_SECONDS = 20, // processor time of a picture
+    WAIT_SECONDS = 200, // wall-clock time of a picture: longer, because the machine may be busy
     // Limits of a struct image_decoder's child; a larger picture gets a child of its own. After a
     // fork every page that the parent writes is copied once, so a training run should fork rarely.
-    SERVED = 200 << 20, // pixels after which a new child starts; decoding them takes far less than
-                        // CHILD_SECONDS
-    SERVED_AREA = 1 << 20,
+    SERVED_AREA = 1 << 20, // pixels
     SERVED_BYTES = 4 << 20,
 };
 
@@ -61,7 +60,8 @@ enum { ADDRESS_SANITIZER = 0 };
 static bool fork_may_hang(void)
 {
     struct stat tasks;
-    return ADDRESS_SANITIZER && stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink > 2 + 1;
+    return ADDRESS_SANITIZER && stat("/proc/self/task", &tasks) == 0 &&
+           tasks.st_nlink > 2 + 1; // a folder has two links, and one for each folder in it
 }
 
 // Returns the address space in use, including the model that the parent has mapped.
@@ -76,13 +76,23 @@ static rlim_t address_space(void)
 
 static void limit(int resource, rlim_t value)
 {
-    // The kernel announces only a soft limit of processor time, by SIGXCPU.
-    rlim_t hard = resource == RLIMIT_CPU ? value + 1 : value;
     struct rlimit now;
     if (getrlimit(resource, &now) < 0) return;
-    if (now.rlim_max != RLIM_INFINITY && hard > now.rlim_max) hard = now.rlim_max;
-    if (value > hard) value = hard;
-    setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = hard });
+    if (now.rlim_max != RLIM_INFINITY && value > now.rlim_max) value = now.rlim_max;
+    setrlimit(resource, &(struct rlimit){ .rlim_cur = value, .rlim_max = value });
+}
+
+// Gives the next picture CHILD_SECONDS. The limit is soft: the kernel does not announce a hard one
+// by SIGXCPU.
+static void limit_time(void)
+{
+    struct rusage used;
+    struct rlimit time;
+    if (getrusage(RUSAGE_SELF, &used) < 0 || getrlimit(RLIMIT_CPU, &time) < 0) return;
+    time.rlim_cur = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1 + CHILD_SECONDS;
+    if (time.rlim_max != RLIM_INFINITY && time.rlim_cur >= time.rlim_max)
+        time.rlim_cur = time.rlim_max > 1 ? time.rlim_max - 1 : time.rlim_max;
+    setrlimit(RLIMIT_CPU, &time);
 }
 
 // Sets the child's limits. `keep` stays open, as descriptor 3; 0 to 2 become /dev/null; all others
@@ -94,7 +104,6 @@ static void child_confine(size_t area, size_t size, int keep)
     rlim_t need = (rlim_t)area * 32 + 4 * (rlim_t)size + (64 << 20);
     rlim_t used = address_space();
     if (used && !ADDRESS_SANITIZER) limit(RLIMIT_AS, used + need);
-    limit(RLIMIT_CPU, CHILD_SECONDS);
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_FSIZE, 0);
     // The messages of a decoder that aborts must not reach the screen.
@@ -140,7 +149,6 @@ enum { LATE = -1 }; // wait status of a child that had to be killed
 struct image_decoder {
     pid_t child; // 0: none
     int socket;
-    size_t served;         // pixels
     size_t area, capacity; // limits: pixels; bytes of a copied file (0: the child inherits the
                            // file)
     struct shared {
@@ -167,6 +175,7 @@ static _Noreturn void child_serve(const struct image_decoder *d, size_t size, in
     child_confine(d->area, size, socket);
     while (read(3, &byte, 1) == 1) {
         struct image image;
+        limit_time();
         s->image = (struct image){ 0 };
         if (image_decode_here(&image, s->bytes, s->size, s->name, &s->err) == 0) {
             memcpy(s->data, image.pixels,
@@ -202,7 +211,6 @@ static int decoder_start(struct image_decoder *d, size_t size, const char *name,
     }
     d->child = child;
     d->socket = ends[0];
-    d->served = 0;
     return 0;
 }
 
@@ -248,7 +256,6 @@ static int decoder_request(struct image_decoder *d, struct image *image,
     struct shared *s = d->shared;
     char byte = 0;
     const size_t area = (size_t)(h->width * h->height);
-    d->served += area;
     // NOLINTNEXTLINE(clang-analyzer-*): a decoder with a child has s
     s->bytes = d->capacity ? memcpy(s->data + 4 * d->area, bytes, size) : bytes;
     s->size = size;
@@ -326,7 +333,6 @@ int image_decoder_run(struct image_decoder *d, struct image *image, const void *
     *image = (struct image){ 0 };
     if (image_header_read(&h, bytes, size, name, err) < 0) return -1;
     if (fork_may_hang()) return image_decode_here(image, bytes, size, name, err);
-    if (d->child && d->served >= SERVED) decoder_stop(d, true);
     if ((size_t)(h.width * h.height) > SERVED_AREA || size > SERVED_BYTES ||
         (!d->child && decoder_start(d, SERVED_BYTES, name, NULL) < 0))
         return image_decode_child(image, &h, bytes, size, name, err);
