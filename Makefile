@@ -251,9 +251,13 @@ check-threads: $(B)/vlmsh goldens $(filter $(B)/%,$(THREAD_TESTS))
 # Runs the fuzz targets on a few files each while one allocation fails: each of the first ALLOCATIONS in turn.
 ALLOCATIONS ?= 2000
 READERS     := $(FUZZERS:tests/fuzz/%.c=%)
-$(READERS:%=$(B)/tests/fuzz/%.o): TEST_MAIN = -DLLVMFuzzerTestOneInput=$(*F)_reader -Dabort=give_up
+$(READERS:%=$(B)/tests/fuzz/%.o): TEST_MAIN = -DLLVMFuzzerTestOneInput=$(*F)_reader \
+    -DLLVMFuzzerInitialize=$(*F)_initialize -Dabort=give_up
 $(B)/tests/allocations/main.o: TEST_MAIN = -DREADERS='$(foreach r,$(READERS),X($(r)))'
-$(B)/tests/allocations/main.o: $(FUZZERS)
+$(B)/tests/allocations/main.o: $(B)/tests/allocations/readers
+$(B)/tests/allocations/readers: FORCE
+	@mkdir -p $(@D); echo $(READERS) | cmp -s - $@ || echo $(READERS) >$@
+FORCE:
 $(B)/tests/allocations/main: $(B)/tests/allocations/main.o $(READERS:%=$(B)/tests/fuzz/%.o) $(B)/tests/lists.o $(B)/libshell.a $(B)/libvlmsh.a
 	$(call say,LINK) $(LINK) -o $@ $^ $(LIBS)
 test-allocations: deps-test

@@ -75,15 +75,18 @@ void give_up(void)
 }
 
 typedef int reader(const unsigned char *data, size_t size);
-#define X(NAME) int NAME##_reader(const unsigned char *data, size_t size);
+#define X(NAME)                                                \
+    int NAME##_reader(const unsigned char *data, size_t size); \
+    __attribute__((weak)) int NAME##_initialize(int *argc, char ***argv);
 READERS
 #undef X
 
 static const struct {
     const char *name;
     reader *read;
+    int (*initialize)(int *argc, char ***argv); // opens what all files need; NULL: nothing
 } readers[] = {
-#define X(NAME) { #NAME, NAME##_reader },
+#define X(NAME) { #NAME, NAME##_reader, NAME##_initialize },
     READERS
 #undef X
 };
@@ -132,7 +135,10 @@ int main(int argc, char **argv)
     if (argc < 3) return 2;
     reader *read_file = NULL;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        if (!strcmp(readers[i].name, argv[1])) read_file = readers[i].read;
+        if (!strcmp(readers[i].name, argv[1])) {
+            read_file = readers[i].read;
+            if (readers[i].initialize) readers[i].initialize(&argc, &argv);
+        }
     if (!read_file) return 2;
     const long most = atol(argv[2]);
     long tried = 0;

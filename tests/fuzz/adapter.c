@@ -63,14 +63,19 @@ static void read_adapter(struct model *m, const uint8_t *bytes, size_t size)
     if (digest(m) != before) abort();
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+static struct model *models[2];
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     static const char *const names[] = { "tests/goldens/llava-1.5", "tests/goldens/qwen3.5-moe" };
-    static struct model *models[2];
     struct err err;
-    for (int i = 0; i < 2; i++) {
-        if (!models[i] && !(models[i] = model_load(names[i], backend_cpu(), NULL, &err))) abort();
-        read_adapter(models[i], bytes, size);
-    }
+    for (int i = 0; i < 2; i++)
+        if (!(models[i] = model_load(names[i], backend_cpu(), NULL, &err))) abort();
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    for (int i = 0; i < 2; i++) read_adapter(models[i], bytes, size);
     return 0;
 }

@@ -14,6 +14,7 @@
 #include "kernels/backend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static void read_file(const char *path, const struct model *m)
 {
@@ -44,18 +45,25 @@ static void use_file(const char *path, struct model *m)
     settings_free(s);
 }
 
+static struct model *model;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    struct err err;
+    if (!(model = model_load("tests/goldens/llava-1.5", backend_cpu(), NULL, &err))) abort();
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static struct model *m;
     struct err err;
     char path[64], out[64];
-    if (!m && !(m = model_load("tests/goldens/llava-1.5", backend_cpu(), NULL, &err))) abort();
     const int file = memfd_create("calibration", MFD_CLOEXEC);
     if (file < 0 || write(file, bytes, size) != (ssize_t)size) abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     snprintf(out, sizeof out, "/dev/shm/vlmsh-fuzz-%d", (int)getpid());
-    read_file(path, m);
-    use_file(path, m);
+    read_file(path, model);
+    use_file(path, model);
     (void)calibration_merge((const char *[]){ path, path }, 2, out, &err);
     unlink(out);
     close(file);

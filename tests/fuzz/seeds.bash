@@ -129,7 +129,7 @@ seed("same", [(20, 8, 0, 0), (29, 8, 0, 0)], [b"index"], [b"7"], [-1])' "$2"
         printf '"\xef\xbb\xbfone"\n""\nlast' >"$2/column"
         ;;
     score_plan)
-        printf 'set yes/no: Makefile --limit 3\n# note\nrow a: off\nrow "b c": @fastv prune.seed={seed} model=x\nseeds 1 2\nmodel m: y\ncompare a, m | b c\n' >"$2/plan"
+        printf 'set yes-no: Makefile --limit 3\n# note\nrow a: off\nrow "b c": @fastv prune.seed={seed} model=x\nseeds 1 2\nmodel m: y\ncompare a, m | b c\n' >"$2/plan"
         ;;
     folder)
         safetensors_seed "$2/x" '{"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' 8

@@ -1,6 +1,6 @@
-// tests/fuzz/template.c -- reads arbitrary bytes as a model's chat template, which is refused; or
-// conversations, in which one answer keeps its ids and one has reasoning, become prompts, whose
-// rows, answers and texts are in order.
+// tests/fuzz/template.c -- reads arbitrary bytes as a model's chat template. It is refused, or
+// renders conversations (one answer keeps its ids, one has reasoning); then checks the rows of
+// pictures and of answers, and that texts lie in the prompt.
 #include <stdlib.h>
 
 #include "core/template/message.h"
@@ -19,6 +19,7 @@ static void check_prompt(const struct message *messages, size_t count, size_t pi
     struct prompt_text *texts = NULL;
     size_t answer_count = 0, text_count = 0;
     struct err err;
+    int64_t rows = INT64_MAX;
     if (prompt_answers(messages, count, &picture, pictures, t, o, &s, &answers, &answer_count,
                        &err) == 0) {
         int64_t visual = 0, end = 0;
@@ -27,17 +28,30 @@ static void check_prompt(const struct message *messages, size_t count, size_t pi
         for (size_t i = 0; i < answer_count; end = answers[i++].end)
             if (answers[i].first < end || answers[i].end < answers[i].first || answers[i].end > s.n)
                 abort();
+        rows = s.n;
         sequence_release(&s);
     }
     if (prompt_texts(messages, count, &picture, pictures, t, o, &texts, &text_count, &err) == 0)
         for (size_t i = 0; i < text_count; i++)
-            if (texts[i].message >= count || texts[i].first < 0 || texts[i].end < texts[i].first)
+            if (texts[i].message >= count || texts[i].first < 0 || texts[i].end < texts[i].first ||
+                texts[i].end > rows)
                 abort();
     free(answers);
     free(texts);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static struct tokenizer *tokenizer;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    struct err err;
+    if (!(tokenizer = tokenizer_open("tests/goldens/llava-1.5/tokenizer.json", &err))) abort();
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const enum role roles[] = { ROLE_SYSTEM, ROLE_USER, ROLE_ASSISTANT, ROLE_USER,
@@ -45,10 +59,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static const char *const words[] = { "Be brief. ", "What is this?\n", "<think>a</think> dog ",
                                          "why <b>", "B" };
     static const int32_t answer[] = { 5, 6, 7 };
-    static struct tokenizer *t;
+    const struct tokenizer *t = tokenizer;
     struct err err;
     struct message messages[MESSAGES] = { 0 };
-    if (!t && !(t = tokenizer_open("tests/goldens/llava-1.5/tokenizer.json", &err))) abort();
     const int32_t placeholder = tokenizer_id(t, "<image>");
     char *text = xstrndup((const char *)bytes, size);
     struct chat_template *template = chat_template_open(text, NULL, t, placeholder, &err);

@@ -13,19 +13,25 @@
 enum { WEIGHTS = 1 << 20 }; // size of the padded file, enough for the model's weights
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 // The fingerprint in the corpus's first file. It is fixed, so that the corpus stays valid if
 // fingerprints are computed differently one day.
 static const char fingerprint[] =
     "b8aa49cd98ca9162d9caa52e3afb905cefa5d56dd7562c6e42f763145f59d4ec";
 
-static const struct model *model_of(const struct gguf_kind *kind)
+static const struct gguf_kind *kind;
+static struct model *model;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     struct err err;
-    struct model *m = model_load("tests/goldens/llama-3.2", backend_cpu(), NULL, &err);
-    if (!m || !kind) abort();
-    snprintf(m->checkpoint->weights, sizeof m->checkpoint->weights, "%s", fingerprint);
-    return m;
+    kind = gguf_kind_find("q8_0");
+    model = model_load("tests/goldens/llama-3.2", backend_cpu(), NULL, &err);
+    if (!model || !kind) abort();
+    struct checkpoint *c = model->checkpoint;
+    snprintf(c->weights, sizeof c->weights, "%s", fingerprint);
+    return 0;
 }
 
 // Touches the weights of the checkpoint in f: a tensor outside the file crashes here.
@@ -42,16 +48,13 @@ static void read_weights(const struct model *m, const struct gguf *f)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const struct gguf_kind *kind;
-    static const struct model *m;
     char path[64];
-    if (!m) m = model_of(kind = gguf_kind_find("q8_0"));
     const int file = memfd_create("weights", MFD_CLOEXEC);
     if (file < 0 || write(file, bytes, size) != (ssize_t)size || ftruncate(file, WEIGHTS) < 0)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    struct gguf *f = converted_open(m, kind, path);
-    if (f) read_weights(m, f);
+    struct gguf *f = converted_open(model, kind, path);
+    if (f) read_weights(model, f);
     gguf_close(f);
     close(file);
     return 0;
