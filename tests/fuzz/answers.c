@@ -40,18 +40,17 @@ static void find_boxes(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    char folder[] = FILES_FOLDER;
-    char *text = xstrndup((const char *)bytes, size);
+    char *folder = files_folder(), *text = xstrndup((const char *)bytes, size);
     struct ask_output out = { .file = -1 };
     struct err err;
-    if (!mkdtemp(folder)) abort();
     files_put(folder, "answers", bytes, size);
     char *path = xasprintf("%s/answers", folder);
     match(path);
     find_boxes(text);
-    (void)ask_output_open(&out, path, NULL, &err); // last: removes a line that a crash has cut off
+    (void)ask_output_open(&out, path, NULL, &err); // last, because it may truncate the file
     ask_output_release(&out);
     folder_remove(folder);
+    free(folder);
     free(path);
     free(text);
     return 0;

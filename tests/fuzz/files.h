@@ -1,5 +1,11 @@
-// tests/fuzz/files.h -- writes the files of a folder that a fuzz target reads. Ends by abort, which
-// tests/allocations/main.c replaces.
+// tests/fuzz/files.h -- the folder that a fuzz target reads. Errors end in abort, which the tests
+// of allocations replace (Makefile).
+//
+//   char *folder = files_folder();
+//   files_put(folder, "config.json", bytes, size);
+//   ...
+//   folder_remove(folder);
+//   free(folder);
 #ifndef TESTS_FUZZ_FILES_H
 #define TESTS_FUZZ_FILES_H
 
@@ -10,8 +16,13 @@
 
 #include "core/base/mem.h"
 
-// For mkdtemp: a folder in memory, which folder_remove removes.
-#define FILES_FOLDER "/dev/shm/vlmsh-fuzz-XXXXXX"
+// Makes a folder in memory.
+static inline char *files_folder(void)
+{
+    char *folder = xstrdup("/dev/shm/vlmsh-fuzz-XXXXXX");
+    if (!mkdtemp(folder)) abort();
+    return folder;
+}
 
 static inline void files_put(const char *folder, const char *name, const uint8_t *bytes,
                              size_t size)

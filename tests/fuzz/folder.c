@@ -1,6 +1,7 @@
 // tests/fuzz/folder.c -- opens arbitrary bytes as the files of a model, separated by "\0----\0":
 // two shards, their index and config.json; or, if they begin with "GGUF", the two parts of a GGUF
-// file. The model is refused, or all tensors lie in memory, and its tokenizer opens or is refused.
+// file. The model is refused, or its tensors are sorted by name and those with data lie in memory;
+// its tokenizer opens or is refused.
 #include <string.h>
 
 #include "core/base/folder.h"
@@ -37,10 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     static const char *const shards[FILES] = { "a.safetensors", "b.safetensors",
                                                "model.safetensors.index.json", "config.json" };
     static const char *const parts[FILES] = { "m-00001-of-00002.gguf", "m-00002-of-00002.gguf" };
-    char folder[] = FILES_FOLDER;
     const bool gguf = size >= 4 && !memcmp(bytes, "GGUF", 4);
     const char *const *names = gguf ? parts : shards;
-    if (!mkdtemp(folder)) abort();
+    char *folder = files_folder();
     for (size_t i = 0; i < FILES && names[i] && bytes; i++) {
         const uint8_t *end = memmem(bytes, size, separator, sizeof separator);
         const size_t length = end ? (size_t)(end - bytes) : size;
@@ -52,5 +52,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     use(path);
     free(path);
     folder_remove(folder);
+    free(folder);
     return 0;
 }

@@ -23,9 +23,6 @@ for arch, words in (("llama", pieces), ("qwen2vl", tokenizer), ("glm4", tokenize
     tensors = {"token_embd.weight": square, "output_norm.weight": vector, "blk.0.attn_q.weight": square,
                "blk.0.attn_q.bias": vector, "rope_freqs.weight": (1,), "blk.0.attn_norm.weight": vector}
     write(arch, {"general.architecture": arch, **{f"{arch}.{k}": v for k, v in sizes.items()}, **words}, tensors)
-for i in range(2):
-    write(f"split-{i}", {"split.no": i, "split.count": 2, "split.tensors.count": 2,
-                         **({} if i else {"general.architecture": "llama"})}, {f"t{i}": (1,)})
 latent = {"attention.key_length": 4, "attention.value_length": 2, "attention.kv_lora_rank": 2, "expert_count": 2,
           "expert_used_count": 1, "expert_feed_forward_length": 4, "expert_gating_func": 2}
 write("deepseek2", {"general.architecture": "deepseek2", **{f"deepseek2.{k}": v for k, v in {**sizes, **latent}.items()}},
@@ -88,3 +85,7 @@ for kind, (arch, words, more, tensors) in ours.items():
           {"token_embd.weight": square, **tensors, **({} if kind == "gemma4uv" else block)})
 write("controlvector", {"general.architecture": "controlvector", "controlvector.model_hint": "llama",
                         "controlvector.layer_count": 2}, {"direction.1": (3,), "direction.2": (3,)})
+# Two parts of one file, which the target `folder` reads together.
+for i in range(2):
+    write(f"split-{i}", {"split.no": i, "split.count": 2, "split.tensors.count": 2,
+                         **({} if i else {"general.architecture": "llama"})}, {f"t{i}": (1,)})

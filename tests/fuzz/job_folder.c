@@ -35,11 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const char *const names[] = { "order.json", "reports.jsonl", "asked", "rank-0",
                                          "compare.jsonl" };
-    char folder[] = FILES_FOLDER;
-    if (!mkdtemp(folder)) abort();
+    char *folder = files_folder();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         files_put(folder, names[i], bytes, size);
     read_folder(folder);
     folder_remove(folder);
+    free(folder);
     return 0;
 }

@@ -1,10 +1,8 @@
 // tests/fuzz/sessions.c -- opens arbitrary bytes as a session database. The database is refused; or
 // its sessions and jobs (the first of each), results, calibrations and presets can be listed and
 // read, and its sessions exported and resumed, or are refused.
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/base/folder.h"
 #include "core/base/names.h"
@@ -12,6 +10,7 @@
 #include "sessions/internal.h"
 #include "sessions/jobs.h"
 #include "sessions/records.h"
+#include "tests/fuzz/files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -92,14 +91,10 @@ static void read_all(struct store *s, struct engine *e, const char *folder)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    char folder[] = "/dev/shm/vlmsh-fuzz-XXXXXX";
     struct sinks sinks = { 0 };
     struct err err;
-    if (!mkdtemp(folder)) abort();
-    char *path = xasprintf("%s/a.db", folder);
-    const int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
-    if (file < 0 || write(file, bytes, size) != (ssize_t)size) abort();
-    close(file);
+    char *folder = files_folder(), *path = xasprintf("%s/a.db", folder);
+    files_put(folder, "a.db", bytes, size);
     struct store *s = store_open(path, &err);
     if (s) {
         struct engine *e = engine_new(backend_cpu(), &sinks);
@@ -111,5 +106,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     free(path);
     folder_remove(folder);
+    free(folder);
     return 0;
 }

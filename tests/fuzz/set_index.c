@@ -73,8 +73,8 @@ static bool read_index(const uint8_t *bytes, size_t size)
     const struct set_columns none = { 0 };
     struct set_index x;
     struct err err;
-    char folder[] = FILES_FOLDER;
-    if (!mkdtemp(folder) || setenv("XDG_CACHE_HOME", folder, 1) < 0) abort();
+    char *folder = files_folder();
+    if (setenv("XDG_CACHE_HOME", folder, 1) < 0) abort();
     char *set = make_set(folder);
     write_index(folder, set, bytes, size);
     const bool used = set_index_open(&x, set, &none, &err) == 0;
@@ -82,6 +82,7 @@ static bool read_index(const uint8_t *bytes, size_t size)
     if (used) set_index_close(&x);
     free(set);
     folder_remove(folder);
+    free(folder);
     return used;
 }
 
