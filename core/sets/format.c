@@ -75,6 +75,12 @@ const char *set_id(struct set_record *r)
     return id && r->shared ? scratch_printf(&r->scratch, "%s_%s", r->file, id) : id;
 }
 
+const char *set_item_text(struct set_record *r, const cJSON *item)
+{
+    if (!cJSON_IsNumber(item)) return cJSON_GetStringValue(item);
+    return scratch_keep(&r->scratch, json_number_text(item));
+}
+
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise)
 {
     const char *text = cJSON_GetStringValue(json_get(json, key));

@@ -71,6 +71,9 @@ const char *set_text(const struct set_record *r, const char *key);
 // Returns the row's id, with the file's name in front if several files have the same ids; NULL: the
 // row has none.
 const char *set_id(struct set_record *r);
+// Returns an item of a list: a text, or a number as text, which lives as long as the record; NULL
+// if it is neither.
+const char *set_item_text(struct set_record *r, const cJSON *item);
 // Returns the text of a key of any JSON object, or `otherwise`.
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute; COCO_SPLIT_N.jpg may also be

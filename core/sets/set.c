@@ -88,6 +88,7 @@ struct opened {
     const struct set_format *format;
     void *self; // of the format
     struct set_columns columns;
+    bool choices; // the set uses choices
     struct part {
         int64_t row;
         int part;
@@ -196,13 +197,17 @@ static void add_reference(struct sample *s, const char *text)
 }
 
 // Reads the references from the answer: a list, a Python list as text, or a text.
-static void take_references(struct sample *s, const struct set_record *r)
+static void take_references(struct sample *s, struct set_record *r)
 {
     const cJSON *answer = json_get(r->json, "answer"), *item;
     const char *text = cJSON_GetStringValue(answer);
     cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL;
     const cJSON *list = parsed ? parsed : cJSON_IsArray(answer) ? answer : NULL;
-    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) add_reference(s, item->valuestring);
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *reference = set_item_text(r, item);
+        if (reference) add_reference(s, reference);
+    }
     // VLMEvalKit's table loses the answer "None".
     const bool lost = suite_find(s->suite) == SUITE_VLMEVALKIT && text && python_is_missing(text) &&
                       !metric_find(s->metric)->loses;
@@ -452,6 +457,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     if (status == 0 && *needs &&
         !set_text(&r, needs)) // files of other sets often have different keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
+    if (status == 0 && o->choices) status = prompt_check_choices(&r, err);
     const char *id = set_id(&r);
     if (id) s->id = xstrdup(id);
     s->kind = xstrdup(kind_of(o->set, &r));
@@ -500,15 +506,21 @@ static bool shows(const struct set_way *way, const char *key)
     return shown;
 }
 
+// Returns whether the metric reads choices, or the prompt shows them.
+static bool uses_choices(const struct set_way *way)
+{
+    const struct metric *m = metric_find(way->metric);
+    return m->letter || m->loses || m->way == METRIC_RANKS || shows(way, "choices");
+}
+
 // Returns whether the set reads a key that the user named (--columns).
 static bool reads(const void *self, const char *key)
 {
     const struct opened *o = self;
-    const struct metric *m = metric_find(o->way->metric);
     const bool choice = !strcmp(key, "choices") || !key[1];
     if (!strcmp(key, "category")) return !o->set->kind || strstr(o->set->kind, key);
-    if (choice && (m->letter || m->loses || m->way == METRIC_RANKS)) return true;
-    if (choice || !strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
+    if (choice) return o->choices || shows(o->way, key);
+    if (!strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
     return true; // index, answer, image
 }
 
@@ -560,6 +572,7 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
     const bool several = set_folder_is(path);
     o->set = set;
     o->way = way;
+    o->choices = uses_choices(way);
     pthread_mutex_init(&o->lock, NULL);
     const int parsed = set_columns_parse(&o->columns, columns, err);
     o->columns.reads = reads;

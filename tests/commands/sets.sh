@@ -145,6 +145,17 @@ same "scores of named columns" "$(value score | head -4 | paste -sd' ')" "1 1 1 
 same "rows of named columns" "$(value n | paste -sd' ')" "2 2 2 1 2 1 2 1"
 same "a mean for each subset" "$(value "score y" | head -1), $(value "score 2" | head -1)" "1.000000, n 1, 1.000000, n 1"
 check_has "the user's question" 'select(.event=="table" and .name=="answers").rows[0][6]' "What?"
+# Numbers among choices and answers; choices in other forms are refused, not left out.
+printf '%s\n' '{"id":0,"question":"q","answer":"B","choices":[3,2.50]}' '{"id":1,"question":"q","answer":"B","choices":{"text":["r","b"],"label":["A","B"]}}' \
+    '{"id":2,"question":"q","answer":"B","choices":[{"label":"A","text":"r"}]}' '{"id":3,"question":"q","answer":"B","choices":"['"'r' 'b'"']"}' >"$work/forms.jsonl"
+echo '{"id":0,"question":"q","answer":[3,4]}' >"$work/numbers.jsonl"
+tail -n +3 "$work/forms.jsonl" >"$work/objects.jsonl"
+echo '{"question_id":0,"text":"4"}' >"$work/four.jsonl"
+tiny "/eval $work/forms.jsonl --set mcq --here" "/eval show" "/eval $work/objects.jsonl --set mcq --here" "/eval $work/numbers.jsonl --set vqa --answers $work/four.jsonl --here"
+check_has "choices that are numbers" 'select(.event=="table" and .name=="answers").rows[0][6]' $'q\nA. 3\nB. 2.50\nAnswer'
+same "choices that cannot be read" "$(value skipped | head -1)" '3 of 4 samples, the first: sample 1: its "choices" is not a list: choices are a list, or columns A, B ...'
+check "a choice that is an object" 'select(.event=="error").message' "no sample could be scored: sample 2: a choice in its \"choices\" is neither a text nor a number"
+same "answers that are numbers" "$(value score | tail -1)" 1
 # Pictures in a ZIP archive beside the file, and by the archive's name; in training data too.
 mkdir "$work/zipped" && cp "$work/named.jsonl" "$work/zipped" && python3 -m zipfile -c "$work/zipped/photos.zip" "$work/a.png"
 echo '[{"image": "a.png", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "red"}]}]' >"$work/zipped/train.json"
