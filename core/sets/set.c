@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/data/dialogue.h"
+#include "core/data/keys.h"
 #include "core/metrics/box.h"
 #include "core/metrics/python.h"
 #include "core/metrics/suite.h"
@@ -216,7 +217,10 @@ static void take_references(struct sample *s, struct set_record *r)
     const char *bias = set_text_of(r->json, "expected_bias", "");
     const bool biased = metric_find(s->metric) == &metric_biased_lmms_eval;
     if (biased && s->reference_count == 1 && *bias) add_reference(s, bias);
-    if (!s->reference_count && r->faults) s->unanswered = xstrdup(r->faults);
+    const bool other = answer && !cJSON_IsNull(answer) && !text && (!list || list->child);
+    const char *why =
+        other ? "its \"answer\" is neither a text, a number nor a list of these" : r->faults;
+    if (!s->reference_count && why) s->unanswered = xstrdup(why);
     cJSON_Delete(parsed);
 }
 
@@ -444,6 +448,21 @@ static void find_repeat(struct opened *o, struct sample *s, const struct place *
     buf_release(&key);
 }
 
+// Adds the keys that a set for any file does not read: a picture or choices may be under another
+// name than the set's. The sets of the papers have columns that no suite reads.
+static void find_unread(const struct opened *o, const struct set_record *r, struct names *unread)
+{
+    static const char keys[] =
+        "index question answer answers hint image image_2 image_3 image_4 image_5 image_6 image_7 "
+        "image_8 image_path bbox corners conversations video visual_input filename imgname ";
+    static const char choices[] = "choices endings answer_options options "
+                                  "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z";
+    char *read = xasprintf("%s%s", keys, o->choices ? choices : "");
+    keys_unread_row(r->json, read, unread);
+    keys_unread_row(r->others, read, unread);
+    free(read);
+}
+
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
     struct opened *o = self;
@@ -479,6 +498,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
             take_references(s, &r);
         take_choices(s, &r, o->way->lost);
         take_question(s, o, &r);
+        if (o->set->any) find_unread(o, &r, &s->unread);
         const struct place here = { index, r.file ? r.row : row, r.file };
         if (status == 0 && s->id && !id_is_picture(o, s)) find_repeat(o, s, &here, part);
     }

@@ -156,6 +156,24 @@ check_has "choices that are numbers" 'select(.event=="table" and .name=="answers
 same "choices that cannot be read" "$(value skipped | head -1)" '3 of 4 samples, the first: sample 1: its "choices" is not a list: choices are a list, or columns A, B ...'
 check "a choice that is an object" 'select(.event=="error").message' "no sample could be scored: sample 2: a choice in its \"choices\" is neither a text nor a number"
 same "answers that are numbers" "$(value score | tail -1)" 1
+for form in true '{"text":["yes"]}' '[{"text":"yes"}]'; do
+    echo "{\"id\":0,\"question\":\"q\",\"answer\":$form}" >"$work/form.jsonl"
+    tiny "/eval $work/form.jsonl --set yesno --here"
+    check_has "the answer $form" 'select(.event=="error").message' 'reference answer: its "answer" is neither a text, a number nor a list of these'
+done
+for form in '{"file_name":"a.png"}' true '["a.png",7]'; do
+    echo "{\"id\":0,\"question\":\"q\",\"answer\":\"red\",\"image\":$form,\"pic\":$form}" >"$work/form.jsonl"
+    tiny "/eval $work/form.jsonl --set vqa --here" "/eval $work/form.jsonl --set vqa --columns picture=pic --here"
+    check "the picture $form" 'select(.event=="error").message | test("a picture must be a path, base64, {\"path\", \"bytes\"} or a list of them$")' $'true\ntrue'
+done
+# A picture or choices under another name than the set's are named.
+echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
+printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
+tiny "/eval $work/unread.jsonl --set mcq --here" "/eval show" "/eval $work/unread.tsv --set mcq --columns question=q,answer=a,A=o1,picture=pic --answers $work/letters.jsonl --here" \
+    "/eval $work/unread.tsv --set vqa --columns question=q,answer=a --answers $work/letters.jsonl --here" "/eval tests/core/sets/parquet/mmmu_gap.parquet --set vqa --here"
+same "columns that are not read" "$(value data | uniq)" 'not used: "picture" (1 sample), "opts" (1 sample)
+not used: "pic" (1 sample), "o1" (1 sample)
+not used: "options" (2 samples), "subject" (2 samples)'
 # Pictures in a ZIP archive beside the file, and by the archive's name; in training data too.
 mkdir "$work/zipped" && cp "$work/named.jsonl" "$work/zipped" && python3 -m zipfile -c "$work/zipped/photos.zip" "$work/a.png"
 echo '[{"image": "a.png", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "red"}]}]' >"$work/zipped/train.json"
