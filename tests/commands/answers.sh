@@ -84,6 +84,10 @@ printf 'set lost: %s --set seed --rule vlmevalkit\nset whole: %s --set seed\nrow
 lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/table" /wait "/job 3"
 check "a table of scores counts lost choices" 'select(.event=="table" and .name=="job").rows[] | select(.[0]=="choices lost")[1]' \
     "in 1 of 2 cells, the first: plain, lost: 4"
+echo '{"id":1,"question":"How many?","answer":"two","metric":"exact","picture":"a.png"}' >"$work/unread.jsonl"
+printf 'set unread: %s\nrow plain: off\n' "$work/unread.jsonl" >"$work/plan"
+lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/unread" /wait "/job $work/unread log"
+check_has "its log has the notices about the data" 'select(.event=="text").text' 'not used: "picture" (1 sample)'
 
 # --answers reads what --submit writes, with the same scores; also a list (VQAv2's upload).
 python3 tests/core/sets/make.py "$work/sets"
