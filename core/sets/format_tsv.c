@@ -199,6 +199,8 @@ static int read_row(void *self, int64_t index, struct set_record *r, struct err 
         const char *name = t->x.columns.list[i], *field = set_index_field(&r->scratch, &rest);
         if (is_there(name, field)) cJSON_AddStringToObject(r->json, name, field);
     }
+    if (rest[strspn(rest, "\t")]) // a tab in a text shifts all fields after it
+        return err_set(err, "it has more fields than the head line: a text with tabs needs quotes");
     const char *answers = set_text(r, "answers"); // VLMBlind
     if (answers && !json_get(r->json, "answer")) set_put(r, "answer", answers);
     if (!json_get(r->json, "index")) // only with --columns

@@ -166,6 +166,9 @@ for form in '{"file_name":"a.png"}' true '["a.png",7]'; do
     tiny "/eval $work/form.jsonl --set vqa --here" "/eval $work/form.jsonl --set vqa --columns picture=pic --here"
     check "the picture $form" 'select(.event=="error").message | test("a picture must be a path, base64, {\"path\", \"bytes\"} or a list of them$")' $'true\ntrue'
 done
+printf 'index\tquestion\tanswer\n0\ta\tb\tred\n1\tq\tred\t\t\n' >"$work/shifted.tsv"
+tiny "/eval $work/shifted.tsv --set vqa --here" "/eval show"
+same "a tab in a text" "$(value skipped | uniq)" "1 of 2 samples, the first: sample 0: it has more fields than the head line: a text with tabs needs quotes"
 # A picture or choices under another name than the set's are named.
 echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
 printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
