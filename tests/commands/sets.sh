@@ -169,6 +169,9 @@ done
 printf 'index\tquestion\tanswer\n0\ta\tb\tred\n1\tq\tred\t\t\n' >"$work/shifted.tsv"
 tiny "/eval $work/shifted.tsv --set vqa --here" "/eval show"
 same "a tab in a text" "$(value skipped | uniq)" "1 of 2 samples, the first: sample 0: it has more fields than the head line: a text with tabs needs quotes"
+printf 'id,question,A,B,C,answer\n1,What?,x,y,z,B\n' >"$work/own.csv"
+tiny "/eval $work/own.csv --set mcq --here"
+check_has "a CSV file with a head line of its own" 'select(.event=="error").message' "is not a file of MMLU, the only set that is read from CSV: line 1 does not end with the right choice, A to D; save other tables as TSV"
 # A picture or choices under another name than the set's are named.
 echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
 printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
