@@ -233,6 +233,8 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
     name_hallusion(row);
     const cJSON *id = find_named(r, names);
     r->number = !id || cJSON_IsNumber(id);
+    for (const struct set_names *n = names; n->to; n++)
+        if (!strcmp(n->to, "answer")) r->numbered = cJSON_IsNumber(find_named(r, n));
     for (cJSON *item = row->child, *after; item; item = after) {
         after = item->next;
         if (!cJSON_IsNumber(item)) continue;

@@ -23,6 +23,7 @@ struct set_record {
     size_t picture_count;
     int *numbers;        // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
     bool number;         // the id is a number in the file; "index" holds every id as text
+    bool numbered;       // so is the answer
     const char *faults;  // why answer files could not be read, borrowed from the format; or NULL
     const char *file;    // name of the record's file, if the set has several, borrowed from the
                          // format; else NULL

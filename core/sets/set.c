@@ -246,6 +246,22 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
     if (right >= 0 && (size_t)right < s->choice_count) s->right = (int)right;
 }
 
+// Refuses a text such as "2" that is the number of one choice and the text of another.
+static int check_number(const struct sample *s, const struct set_record *r, struct err *err)
+{
+    const char *text = s->reference_count == 1 ? s->references[0] : "";
+    if (s->right < 0 || r->numbered || !isdigit((unsigned char)*text) ||
+        !strcmp(text, s->choices[s->right]))
+        return 0;
+    for (size_t i = 0; i < s->choice_count; i++)
+        if (!strcmp(text, s->choices[i]))
+            return err_set(err,
+                           "the answer '%s' is the text of choice %zu and the number of choice %d "
+                           "(from 0): write a letter",
+                           text, i, s->right);
+    return 0;
+}
+
 // --- pictures ------------------------------------------------------------------------------------
 
 static char *read_picture(void *self, const char *name, size_t limit, size_t *size, struct err *err)
@@ -497,6 +513,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
         else
             take_references(s, &r);
         take_choices(s, &r, o->way->lost);
+        if (status == 0 && o->set->any) status = check_number(s, &r, err);
         take_question(s, o, &r);
         if (o->set->any) find_unread(o, &r, &s->unread);
         const struct place here = { index, r.file ? r.row : row, r.file };

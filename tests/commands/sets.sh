@@ -161,6 +161,10 @@ for form in true '{"text":["yes"]}' '[{"text":"yes"}]'; do
     tiny "/eval $work/form.jsonl --set yesno --here"
     check_has "the answer $form" 'select(.event=="error").message' 'reference answer: its "answer" is neither a text, a number nor a list of these'
 done
+printf '%s\n' '{"id":0,"question":"q","answer":"2","choices":[1,2,3]}' '{"id":1,"question":"q","answer":2,"choices":[1,2,3]}' '{"id":2,"question":"q","answer":"1","choices":[0,1]}' >"$work/counts.jsonl"
+printf '%s\n' '{"question_id":0,"text":"C"}' '{"question_id":1,"text":"C"}' '{"question_id":2,"text":"B"}' >"$work/count_answers.jsonl"
+tiny "/eval $work/counts.jsonl --set mcq --answers $work/count_answers.jsonl --here"
+same "numbers that name two choices" "$(value score) $(value skipped)" "1 1 of 3 samples, the first: sample 0: the answer '2' is the text of choice 1 and the number of choice 2 (from 0): write a letter"
 for form in '{"file_name":"a.png"}' true '["a.png",7]'; do
     echo "{\"id\":0,\"question\":\"q\",\"answer\":\"red\",\"image\":$form,\"pic\":$form}" >"$work/form.jsonl"
     tiny "/eval $work/form.jsonl --set vqa --here" "/eval $work/form.jsonl --set vqa --columns picture=pic --here"
