@@ -225,6 +225,11 @@ static int measure_samples(struct data_pass *w, const struct sinks *sinks, struc
         struct err why;
         sinks_progress(sinks, &pace, "measuring", (double)w->mean.samples, (double)all);
         const bool read = dataset_read(&w->data, i, &s, &why) == 0;
+        if (s.repeats) { // as in evaluations, it counts once
+            data_notices_repeated(&w->notices, &s);
+            sample_release(&s);
+            continue;
+        }
         if ((!read || measure_sample(w, &s, &why) < 0) && !w->broken++) w->why = why;
         int parts = generates(w->request) ? 0 : DATA_UNUSED_CHOICES;
         if (read) parts |= w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;

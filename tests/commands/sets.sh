@@ -176,6 +176,10 @@ same "a tab in a text" "$(value skipped | uniq)" "1 of 2 samples, the first: sam
 printf 'id,question,A,B,C,answer\n1,What?,x,y,z,B\n' >"$work/own.csv"
 tiny "/eval $work/own.csv --set mcq --here"
 check_has "a CSV file with a head line of its own" 'select(.event=="error").message' "is not a file of MMLU, the only set that is read from CSV: line 1 does not end with the right choice, A to D; save other tables as TSV"
+# A repeated row counts once in measurements and calibrations, too.
+printf '%s\n' '{"id":1,"question":"q","answer":"red"}' '{"id":1,"question":"q","answer":"red"}' '{"id":2,"question":"q","answer":"red"}' >"$work/repeated.jsonl"
+tiny "/norms --data $work/repeated.jsonl --set vqa" "/calibrate ffn $work/repeated.jsonl $work/repeated.safetensors --set vqa" "/wait"
+check "a repeated row counts once" 'select(.event=="notice").text | scan("means over [0-9]* samples|over [0-9]* samples|[0-9]* sample repeats|skipped")' $'means over 2 samples\n1 sample repeats\nover 2 samples\n1 sample repeats'
 # A picture or choices under another name than the set's are named.
 echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
 printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
