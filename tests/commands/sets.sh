@@ -180,6 +180,9 @@ check_has "a CSV file with a head line of its own" 'select(.event=="error").mess
 printf '%s\n' '{"id":1,"question":"q","answer":"red"}' '{"id":1,"question":"q","answer":"red"}' '{"id":2,"question":"q","answer":"red"}' >"$work/repeated.jsonl"
 tiny "/norms --data $work/repeated.jsonl --set vqa" "/calibrate ffn $work/repeated.jsonl $work/repeated.safetensors --set vqa" "/wait"
 check "a repeated row counts once" 'select(.event=="notice").text | scan("means over [0-9]* samples|over [0-9]* samples|[0-9]* sample repeats|skipped")' $'means over 2 samples\n1 sample repeats\nover 2 samples\n1 sample repeats'
+printf '%s\n' '{"id":1,"question":"q","answer":"red","image":"a.png"}' '{"id":2,"question":"q","answer":"red"}' >"$work/mixed.jsonl"
+tiny "/redundancy --data $work/mixed.jsonl --set vqa"
+check_has "a sample without a picture among others" 'select(.event=="notice").text' "1 sample has no picture: means over visual tokens leave it out"
 # A picture or choices under another name than the set's are named.
 echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
 printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
