@@ -183,7 +183,7 @@ check "a repeated row counts once" 'select(.event=="notice").text | scan("means 
 printf '%s\n' '{"id":1,"question":"q","answer":"red","image":"a.png"}' '{"id":2,"question":"q","answer":"red"}' >"$work/mixed.jsonl"
 tiny "/redundancy --data $work/mixed.jsonl --set vqa"
 check_has "a sample without a picture among others" 'select(.event=="notice").text' "1 sample has no picture: means over visual tokens leave it out"
-# A picture or choices under another name than the set's are named.
+# Pictures or choices under a name that the set does not read are named.
 echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
 printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
 tiny "/eval $work/unread.jsonl --set mcq --here" "/eval show" "/eval $work/unread.tsv --set mcq --columns question=q,answer=a,A=o1,picture=pic --answers $work/letters.jsonl --here" \
