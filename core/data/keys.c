@@ -106,6 +106,11 @@ static void add_object(struct names *unread, const cJSON *object, const char *re
     }
 }
 
+void keys_unread_row(const cJSON *row, const char *read, struct names *unread)
+{
+    add_object(unread, row, read, NULL, true);
+}
+
 // Adds unread keys of content items. *pictures: number of image items so far; the prompt shows them
 // in this order.
 static void add_items(struct names *unread, const cJSON *content, int64_t *pictures)

@@ -18,6 +18,10 @@ bool keys_untrained(const cJSON *turn);
 // describe a sample ("source", "license").
 void keys_unread(const cJSON *sample, struct names *unread);
 
+// Adds, quoted, the keys of a row of an evaluation set that are neither in `read`, a list separated
+// by spaces, nor harmless.
+void keys_unread_row(const cJSON *row, const char *read, struct names *unread);
+
 enum { KEYS_COUNTED = 32 };
 
 // Counts the samples with each unread key.

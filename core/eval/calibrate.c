@@ -103,8 +103,8 @@ static const char *arithmetic_of(const struct running *r)
     return model_arithmetic(r->job->model, r->job->backend, r->settings);
 }
 
-// Hashes a sample's pictures and counts its notices.
-static void note_sample(struct running *r, int64_t index)
+// Hashes a sample's pictures and counts its notices. Returns whether it repeats an earlier sample.
+static bool note_sample(struct running *r, int64_t index)
 {
     const struct model *m = r->job->model;
     struct sample s;
@@ -114,7 +114,10 @@ static void note_sample(struct running *r, int64_t index)
                           model_has_vision(m) ? &r->notices : NULL);
     data_notices_sample(&r->notices, m->tokenizer, &s,
                         DATA_UNUSED_CHOICES | (read ? DATA_PROMPT : 0));
+    const bool repeats = s.repeats != NULL;
+    if (repeats) data_notices_repeated(&r->notices, &s);
     sample_release(&s);
+    return repeats;
 }
 
 // Continues with the sums that an earlier process saved; without a saved file, starts from the
@@ -230,8 +233,12 @@ static void add_round(struct running *r, struct measured *mine)
         one.from = k;
         if (k != mine->from) one.sums = calibration_start(r->o.kind, r->job->model);
         ranks_share(ranks, &one.end, sizeof one.end, k);
-        if (ranks_number(ranks) == 0) note_sample(r, r->next);
-        if (one.end.status == 0) {
+        bool repeats = false;
+        if (ranks_number(ranks) == 0) repeats = note_sample(r, r->next);
+        ranks_share(ranks, &repeats, sizeof repeats, 0);
+        if (repeats) {
+            // As in evaluations, it counts once.
+        } else if (one.end.status == 0) {
             ranks_share(ranks, one.sums->data, one.sums->count * sizeof *one.sums->data, k);
             calibration_add(r->sums, one.sums);
             r->used++;
@@ -310,9 +317,10 @@ static int calibrate(struct grid *g, size_t cell, struct err *err)
     }
     job_result(j, "calibration", "%s", r->o.out);
     job_result(j, "samples", "%lld", (long long)r->used);
-    if (r->next > r->used) // the reason is unknown if the sample was skipped before a pause
-        job_result(j, "skipped", "%lld of %lld samples%s%s", (long long)(r->next - r->used),
-                   (long long)r->next, r->why.text[0] ? ", one of them: " : "", r->why.text);
+    const int64_t skipped = r->next - r->used - r->notices.repeated;
+    if (skipped > 0) // the reason is unknown if the sample was skipped before a pause
+        job_result(j, "skipped", "%lld of %lld samples%s%s", (long long)skipped, (long long)r->next,
+                   r->why.text[0] ? ", one of them: " : "", r->why.text);
     char *notices = ranks_number(j->ranks) == 0 ? data_notices_text(&r->notices) : NULL;
     if (!r->shown && ranks_number(j->ranks) == 0)
         text_append(&notices, xstrdup("no sample shows a picture: nothing was measured on visual "

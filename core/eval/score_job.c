@@ -179,10 +179,11 @@ static int run_cell(struct grid *g, size_t cell, struct err *err)
     if (status < 0)
         job_log(g->job, "%s", (err_in(err, "%s, %s", row, set), err->text));
     else if (main && ranks_number(g->job->ranks) == 0)
-        job_log(g->job, "%s, %s: %s %.6g, n %lld%s%s", row, set, main->metric->name,
+        job_log(g->job, "%s, %s: %s %.6g, n %lld%s%s%s%s", row, set, main->metric->name,
                 main->tally.scores.mean, (long long)main->tally.scores.count,
                 w.result.skipped ? "; not scored, for instance: " : "",
-                w.result.why ? w.result.why : "");
+                w.result.why ? w.result.why : "", w.result.notices ? "; " : "",
+                w.result.notices ? w.result.notices : "");
     if (status == 0) keep_notices(s, cell, &w.result);
     release_work(&w);
     return status;

@@ -41,6 +41,7 @@ struct data_pass {
     struct series series;
     struct data_notices notices;
     int64_t broken;       // number of samples skipped
+    int64_t bare;         // number of samples measured without a picture
     const char *replaced; // the data's metric, if it cannot score an answer alone; else NULL
     struct err why;       // why the first skipped sample was skipped
 };
@@ -223,9 +224,16 @@ static int measure_samples(struct data_pass *w, const struct sinks *sinks, struc
     for (int64_t i = 0; i < w->data.count && w->mean.samples < limit; i++) {
         struct sample s;
         struct err why;
+        const int64_t measured = w->mean.samples;
         sinks_progress(sinks, &pace, "measuring", (double)w->mean.samples, (double)all);
         const bool read = dataset_read(&w->data, i, &s, &why) == 0;
+        if (s.repeats) { // as in evaluations, it counts once
+            data_notices_repeated(&w->notices, &s);
+            sample_release(&s);
+            continue;
+        }
         if ((!read || measure_sample(w, &s, &why) < 0) && !w->broken++) w->why = why;
+        w->bare += w->mean.samples > measured && !s.dialogue.path_count;
         int parts = generates(w->request) ? 0 : DATA_UNUSED_CHOICES;
         if (read) parts |= w->request->given ? DATA_PROMPT | DATA_ANSWERS : DATA_PROMPT;
         data_notices_sample(&w->notices, w->m.model->tokenizer, &s, parts);
@@ -296,6 +304,10 @@ int measure_data(const struct measuring *m, const struct measure_request *reques
         if (w.broken)
             results_note(r, "%lld sample%s skipped, the first because: %s", (long long)w.broken,
                          w.broken == 1 ? " is" : "s are", w.why.text);
+        if (w.bare && w.bare < samples) // otherwise columns about pictures are full or empty
+            results_note(r, "%lld sample%s no picture: means over visual tokens leave %s out",
+                         (long long)w.bare, w.bare == 1 ? " has" : "s have",
+                         w.bare == 1 ? "it" : "them");
         if (w.replaced)
             results_note(r,
                          "answers are scored by contains: the metric %s of the data does not "

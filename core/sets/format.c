@@ -75,6 +75,12 @@ const char *set_id(struct set_record *r)
     return id && r->shared ? scratch_printf(&r->scratch, "%s_%s", r->file, id) : id;
 }
 
+const char *set_item_text(struct set_record *r, const cJSON *item)
+{
+    if (!cJSON_IsNumber(item)) return cJSON_GetStringValue(item);
+    return scratch_keep(&r->scratch, json_number_text(item));
+}
+
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise)
 {
     const char *text = cJSON_GetStringValue(json_get(json, key));
@@ -105,21 +111,30 @@ void set_add_picture(struct set_record *r, const char *path, const char *folder)
     r->pictures[r->picture_count++] = coco ? coco : picture_source(path, folder);
 }
 
-void set_add_item(struct set_record *r, const cJSON *item, const char *folder)
+int set_add_item(struct set_record *r, const cJSON *item, const char *folder, struct err *err)
 {
     char *name = dialogue_picture(item);
+    const bool named = name || !item || cJSON_IsNull(item);
     if (name && *name) set_add_picture(r, name, folder);
     free(name);
+    if (named) return 0;
+    return err_set(err,
+                   "a picture must be a path, base64, {\"path\", \"bytes\"} or a list of them");
 }
 
-void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder)
+int set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder, struct err *err)
 {
     const char *text = cJSON_GetStringValue(cell);
     cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL, *item;
     const cJSON *list = parsed ? parsed : cJSON_IsArray(cell) ? cell : NULL;
-    if (!list && text && *text && !python_is_missing(text)) set_add_picture(r, text, folder);
-    cJSON_ArrayForEach(item, list) set_add_item(r, item, folder);
+    int status = 0;
+    if (!list && (!text || !python_is_missing(text))) status = set_add_item(r, cell, folder, err);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (status == 0) status = set_add_item(r, item, folder, err);
+    }
     cJSON_Delete(parsed);
+    return status;
 }
 
 void set_record_release(struct set_record *r)
@@ -218,6 +233,8 @@ int set_record_of(struct set_record *r, cJSON *row, const struct set_names *name
     name_hallusion(row);
     const cJSON *id = find_named(r, names);
     r->number = !id || cJSON_IsNumber(id);
+    for (const struct set_names *n = names; n->to; n++)
+        if (!strcmp(n->to, "answer")) r->numbered = cJSON_IsNumber(find_named(r, n));
     for (cJSON *item = row->child, *after; item; item = after) {
         after = item->next;
         if (!cJSON_IsNumber(item)) continue;

@@ -21,15 +21,17 @@ struct set_record {
     cJSON *json;
     char **pictures; // [picture_count] paths of files, or names that the format's picture() knows
     size_t picture_count;
-    int *numbers;       // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
-    bool number;        // the id is a number in the file; "index" holds every id as text
-    const char *faults; // why answer files could not be read, borrowed from the format; or NULL
-    const char *file;   // name of the record's file, if the set has several, borrowed from the
-                        // format; else NULL
-    int64_t row;        // its row in that file, from 0
-    bool shared;        // several files have the same ids for different rows, so the file's name
-                        // must make them unique
-    bool nan;           // trailing choices with the text "nan" count as absent
+    int *numbers;        // [picture_count] N of a picture's mark "<image N>"; NULL: 1, 2 ...
+    bool number;         // the id is a number in the file; "index" holds every id as text
+    bool numbered;       // so is the answer
+    const char *faults;  // why answer files could not be read, borrowed from the format; or NULL
+    const char *file;    // name of the record's file, if the set has several, borrowed from the
+                         // format; else NULL
+    int64_t row;         // its row in that file, from 0
+    bool shared;         // several files have the same ids for different rows, so the file's name
+                         // must make them unique
+    bool nan;            // trailing choices with the text "nan" count as absent
+    const cJSON *others; // columns that are not decoded, borrowed from the format; or NULL
     struct scratch scratch; // texts made from the record
 };
 
@@ -71,16 +73,19 @@ const char *set_text(const struct set_record *r, const char *key);
 // Returns the row's id, with the file's name in front if several files have the same ids; NULL: the
 // row has none.
 const char *set_id(struct set_record *r);
+// Returns an item of a list: a text, or a number as text, which lives as long as the record; NULL
+// if it is neither.
+const char *set_item_text(struct set_record *r, const cJSON *item);
 // Returns the text of a key of any JSON object, or `otherwise`.
 const char *set_text_of(const cJSON *json, const char *key, const char *otherwise);
 // Adds a picture: `path` relative to `folder` unless it is absolute; COCO_SPLIT_N.jpg may also be
 // in the folder SPLIT in it.
 void set_add_picture(struct set_record *r, const char *path, const char *folder);
 // Adds the picture that a JSON value names: a path, or an object (dialogue_picture). Adds none for
-// "".
-void set_add_item(struct set_record *r, const cJSON *item, const char *folder);
+// "" and null; -1 if another value names none.
+int set_add_item(struct set_record *r, const cJSON *item, const char *folder, struct err *err);
 // Adds the pictures of a cell: a path, base64, or a list of these, which may be written as text.
-void set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder);
+int set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder, struct err *err);
 void set_record_release(struct set_record *r);
 // True if a picture's name is "PATH#ROW.NUMBER": the picture is in the file at `path`.
 bool set_picture_is_in(const char *name, const char *path);

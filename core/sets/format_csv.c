@@ -39,7 +39,15 @@ static int read_rows(struct csv *t, const char *path, struct err *err)
         !strncmp(text + start, names, length) && strchr("\r\n", text[start + length]);
     const int status = csv_parse(t, text, size, named ? NULL : names, path, err);
     free(text);
-    return status;
+    if (status < 0 || named || !t->row_count) return status;
+    const char *letter = csv_cell(t, 0, COLUMNS - 1);
+    if (*letter >= 'A' && *letter <= 'D' && !letter[1]) return 0;
+    // The head line of a user's table with as many columns would count as a question.
+    return err_set(
+        err,
+        "'%s' is not a file of MMLU, the only set that is read from CSV: line 1 does not "
+        "end with the right choice, A to D; save other tables as TSV",
+        path);
 }
 
 static void table_close(void *self)

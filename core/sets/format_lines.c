@@ -414,16 +414,22 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     add_beside(l->beside, r->json);
     r->faults = l->beside->faults.data;
     const cJSON *image = json_get(r->json, "image"), *item;
+    int status = 0;
     if (!cJSON_IsArray(image))
-        set_add_item(r, image, l->folder);
+        status = set_add_item(r, image, l->folder, err);
     else
-        cJSON_ArrayForEach(item, image) set_add_item(r, item, l->folder);
+        cJSON_ArrayForEach(item, image)
+        {
+            if (status == 0) status = set_add_item(r, item, l->folder, err);
+        }
     const char *file = set_text(r, "filename"); // HallusionBench
     if (!file) file = set_text(r, "imgname");   // ChartQA
     if (file && !image && strcmp(set_text_of(r->json, "visual_input", ""), "0") != 0)
         set_add_picture(r, file, l->folder);
-    for (int i = 1; set_columns_picture(l->columns, i); i++)
-        set_add_pictures(r, json_get(r->json, set_columns_picture(l->columns, i)), l->folder);
+    for (int i = 1; status == 0 && set_columns_picture(l->columns, i); i++)
+        status = set_add_pictures(r, json_get(r->json, set_columns_picture(l->columns, i)),
+                                  l->folder, err);
+    if (status < 0) return -1;
     if (set_text(r, "video") && !r->picture_count) {
         letter_of_text(r);
         return add_frames(l, r, err);

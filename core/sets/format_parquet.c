@@ -32,7 +32,8 @@ struct shards {
     struct parquet *files; // [count]
     int64_t *first;        // index of each file's first row
     size_t count;
-    size_t last; // the file read last, the only one that keeps decoded pages
+    cJSON *others; // has the names of the first file's columns that are not decoded
+    size_t last;   // the file read last, the only one that keeps decoded pages
     // GQA's pictures are in separate files, whose rows follow those of the questions.
     int64_t question_rows;
     struct names image_ids; // ids of the picture rows, in order
@@ -55,6 +56,7 @@ static void shards_close(void *self)
     free(s->shots);
     names_release(&s->subjects);
     names_release(&s->image_ids);
+    cJSON_Delete(s->others);
     free(s->files);
     free(s->first);
     pthread_mutex_destroy(&s->lock);
@@ -218,6 +220,15 @@ static int name_columns(struct parquet *p, const struct set_columns *columns, st
     return status;
 }
 
+static cJSON *others_of(const struct parquet *p)
+{
+    cJSON *others = cJSON_CreateObject();
+    for (size_t i = 1; i < p->node_count; i = p->nodes[i].end)
+        if (p->nodes[i].unread && *p->nodes[i].name)
+            cJSON_AddTrueToObject(others, p->nodes[i].name);
+    return others;
+}
+
 static int open_file(struct shards *s, const char *path, const struct set_columns *columns,
                      struct err *err)
 {
@@ -228,6 +239,7 @@ static int open_file(struct shards *s, const char *path, const struct set_column
         return -1;
     }
     parquet_leave_out(&p, is_needed);
+    if (!s->count) s->others = others_of(&p);
     s->files = xreallocarray(s->files, s->count + 1, sizeof *s->files);
     s->first = xreallocarray(s->first, s->count + 2, sizeof *s->first);
     if (!s->count) s->first[0] = 0;
@@ -430,8 +442,8 @@ static void order_pictures(const struct parquet_row *row, struct set_record *r)
 }
 
 // Names embedded pictures "FILE#ROW.NUMBER", others by path.
-static void name_pictures(const struct shards *s, int64_t index, const struct parquet_row *row,
-                          struct set_record *r)
+static int name_pictures(const struct shards *s, int64_t index, const struct parquet_row *row,
+                         struct set_record *r, struct err *err)
 {
     for (size_t i = 0; i < row->picture_count; i++) {
         const struct parquet_picture *p = &row->pictures[i];
@@ -450,7 +462,9 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
     const char *id = row->picture_count || file ? NULL : set_text(r, "imageId"); // GQA
     if (file) set_add_picture(r, file, s->folder);
     for (int i = 1; set_columns_picture(s->columns, i); i++)
-        set_add_pictures(r, json_get(r->json, set_columns_picture(s->columns, i)), s->folder);
+        if (set_add_pictures(r, json_get(r->json, set_columns_picture(s->columns, i)), s->folder,
+                             err) < 0)
+            return -1;
     if (id && names_find(&s->image_ids, id, &number))
         set_add_picture(r,
                         scratch_printf(&r->scratch, "%s#%" PRId64 ".0", s->path,
@@ -460,6 +474,7 @@ static void name_pictures(const struct shards *s, int64_t index, const struct pa
         set_add_picture(r, scratch_printf(&r->scratch, "%s.jpg", id), s->folder);
     if (base64)
         set_add_picture(r, scratch_printf(&r->scratch, "data:image/jpeg;base64,%s", base64), ".");
+    return 0;
 }
 
 static int read_part(struct shards *s, int64_t index, enum parquet_part part, struct set_record *r,
@@ -477,7 +492,8 @@ static int read_part(struct shards *s, int64_t index, enum parquet_part part, st
     const char *subject = status == 0 ? set_text(r, "category") : NULL;
     if (subject && names_find(&s->subjects, subject, &number))
         set_put(r, "shots", s->shots[number].text.data);
-    if (status == 0) name_pictures(s, index, &row, r);
+    r->others = s->others;
+    if (status == 0) status = name_pictures(s, index, &row, r, err);
     parquet_row_release(&row);
     pthread_mutex_unlock(&s->lock);
     return status;

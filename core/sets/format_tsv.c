@@ -199,6 +199,8 @@ static int read_row(void *self, int64_t index, struct set_record *r, struct err 
         const char *name = t->x.columns.list[i], *field = set_index_field(&r->scratch, &rest);
         if (is_there(name, field)) cJSON_AddStringToObject(r->json, name, field);
     }
+    if (rest[strspn(rest, "\t")]) // a tab in a text shifts all fields after it
+        return err_set(err, "it has more fields than the head line: a text with tabs needs quotes");
     const char *answers = set_text(r, "answers"); // VLMBlind
     if (answers && !json_get(r->json, "answer")) set_put(r, "answer", answers);
     if (!json_get(r->json, "index")) // only with --columns
@@ -227,9 +229,11 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
 {
     const struct tsv *t = self;
     if (read_row(self, index, r, err) < 0) return -1;
-    for (int i = 1; set_columns_picture(t->columns, i); i++)
-        set_add_pictures(r, json_get(r->json, set_columns_picture(t->columns, i)), t->folder);
-    return 0;
+    int status = 0;
+    for (int i = 1; status == 0 && set_columns_picture(t->columns, i); i++)
+        status = set_add_pictures(r, json_get(r->json, set_columns_picture(t->columns, i)),
+                                  t->folder, err);
+    return status;
 }
 
 const struct set_format set_format_tsv = {

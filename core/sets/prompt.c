@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/err.h"
 #include "core/base/text.h"
 #include "core/metrics/python.h"
 #include "core/sets/format.h"
@@ -125,13 +126,38 @@ static const char *hellaswag_plain(struct scratch *s, const char *text)
     return python_replace(s, scratch_take(s, &b), "  ", " ");
 }
 
+// Returns the column that lists a question's choices, or NULL.
+static const cJSON *list_of(const struct set_record *r)
+{
+    static const char *const keys[] = { "choices", "endings", "answer_options", "options" };
+    const cJSON *list = NULL;
+    for (size_t i = 0; !list && i < sizeof keys / sizeof *keys; i++)
+        list = json_get(r->json, keys[i]);
+    return list;
+}
+
+int prompt_check_choices(const struct set_record *r, struct err *err)
+{
+    const cJSON *list = list_of(r), *item;
+    const char *text = cJSON_GetStringValue(list);
+    cJSON *parsed = text ? set_python_list(text) : NULL;
+    const bool other = list && (text ? *text && !parsed : !cJSON_IsArray(list));
+    cJSON_Delete(parsed);
+    if (other && !*set_text_of(r->json, "A", ""))
+        return err_set(err, "its \"%s\" is not a list: choices are a list, or columns A, B ...",
+                       list->string);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!text && (cJSON_IsObject(item) || cJSON_IsArray(item) || cJSON_IsBool(item)))
+            return err_set(err, "a choice in its \"%s\" is neither a text nor a number",
+                           list->string);
+    }
+    return 0;
+}
+
 const char **prompt_choices(struct set_record *r, size_t *count)
 {
-    const cJSON *endings = json_get(r->json, "endings"), *list = json_get(r->json, "choices"),
-                *item;
-    if (!list) list = endings;
-    if (!list) list = json_get(r->json, "answer_options");
-    if (!list) list = json_get(r->json, "options");
+    const cJSON *endings = json_get(r->json, "endings"), *list = list_of(r), *item;
     cJSON *parsed = cJSON_IsArray(list) ? cJSON_Duplicate(list, true) : NULL;
     const char *options = cJSON_GetStringValue(list);
     if (!parsed && options) parsed = set_python_list(options);
@@ -141,7 +167,7 @@ const char **prompt_choices(struct set_record *r, size_t *count)
     *count = 0;
     cJSON_ArrayForEach(item, parsed)
     {
-        const char *text = cJSON_IsString(item) ? item->valuestring : "";
+        const char *own = set_item_text(r, item), *text = own ? own : "";
         texts[(*count)++] = endings ? hellaswag_plain(&r->scratch, text)
                                     : scratch_dup(&r->scratch, text, strlen(text));
     }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 struct buf;
+struct err;
 struct set_record;
 
 typedef void set_prompt(struct set_record *r, struct buf *to);
@@ -62,6 +63,8 @@ void prompt_add_shot(struct set_record *r, struct buf *to);
 // up to the last one that has a text or that the answer names (absent ones are ""). HellaSwag's
 // endings are cleaned as in lm-evaluation-harness.
 const char **prompt_choices(struct set_record *r, size_t *count);
+// Returns -1 with a message if the record has choices in a form that prompt_choices cannot read.
+int prompt_check_choices(const struct set_record *r, struct err *err);
 // Returns LOST_MISSING instead of LOST_MARKED if the record is from a table, otherwise `lost`.
 enum prompt_lost prompt_lost_of(const struct set_record *r, enum prompt_lost lost);
 bool prompt_is_lost(const char *text, enum prompt_lost lost);

@@ -16,6 +16,7 @@
 #include "core/base/text.h"
 #include "core/data/dataset.h"
 #include "core/data/dialogue.h"
+#include "core/data/keys.h"
 #include "core/metrics/box.h"
 #include "core/metrics/python.h"
 #include "core/metrics/suite.h"
@@ -88,6 +89,7 @@ struct opened {
     const struct set_format *format;
     void *self; // of the format
     struct set_columns columns;
+    bool choices; // the set uses choices
     struct part {
         int64_t row;
         int part;
@@ -196,13 +198,17 @@ static void add_reference(struct sample *s, const char *text)
 }
 
 // Reads the references from the answer: a list, a Python list as text, or a text.
-static void take_references(struct sample *s, const struct set_record *r)
+static void take_references(struct sample *s, struct set_record *r)
 {
     const cJSON *answer = json_get(r->json, "answer"), *item;
     const char *text = cJSON_GetStringValue(answer);
     cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL;
     const cJSON *list = parsed ? parsed : cJSON_IsArray(answer) ? answer : NULL;
-    cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) add_reference(s, item->valuestring);
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *reference = set_item_text(r, item);
+        if (reference) add_reference(s, reference);
+    }
     // VLMEvalKit's table loses the answer "None".
     const bool lost = suite_find(s->suite) == SUITE_VLMEVALKIT && text && python_is_missing(text) &&
                       !metric_find(s->metric)->loses;
@@ -211,7 +217,10 @@ static void take_references(struct sample *s, const struct set_record *r)
     const char *bias = set_text_of(r->json, "expected_bias", "");
     const bool biased = metric_find(s->metric) == &metric_biased_lmms_eval;
     if (biased && s->reference_count == 1 && *bias) add_reference(s, bias);
-    if (!s->reference_count && r->faults) s->unanswered = xstrdup(r->faults);
+    const bool other = answer && !cJSON_IsNull(answer) && !text && (!list || list->child);
+    const char *why =
+        other ? "its \"answer\" is neither a text, a number nor a list of these" : r->faults;
+    if (!s->reference_count && why) s->unanswered = xstrdup(why);
     cJSON_Delete(parsed);
 }
 
@@ -235,6 +244,22 @@ static void take_choices(struct sample *s, struct set_record *r, enum prompt_los
     else if (*text && strspn(text, "0123456789") == strlen(text))
         right = strtol(text, NULL, 10);
     if (right >= 0 && (size_t)right < s->choice_count) s->right = (int)right;
+}
+
+// Refuses a text such as "2" that is the number of one choice and the text of another.
+static int check_number(const struct sample *s, const struct set_record *r, struct err *err)
+{
+    const char *text = s->reference_count == 1 ? s->references[0] : "";
+    if (s->right < 0 || r->numbered || !isdigit((unsigned char)*text) ||
+        !strcmp(text, s->choices[s->right]))
+        return 0;
+    for (size_t i = 0; i < s->choice_count; i++)
+        if (!strcmp(text, s->choices[i]))
+            return err_set(err,
+                           "the answer '%s' is the text of choice %zu and the number of choice %d "
+                           "(from 0): write a letter",
+                           text, i, s->right);
+    return 0;
 }
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -439,6 +464,21 @@ static void find_repeat(struct opened *o, struct sample *s, const struct place *
     buf_release(&key);
 }
 
+// Adds the keys that a set for any file does not read: a picture or choices may be under another
+// name than the set's. The sets of the papers have columns that no suite reads.
+static void find_unread(const struct opened *o, const struct set_record *r, struct names *unread)
+{
+    static const char keys[] =
+        "index question answer answers hint image image_2 image_3 image_4 image_5 image_6 image_7 "
+        "image_8 image_path bbox corners conversations video visual_input filename imgname ";
+    static const char choices[] = "choices endings answer_options options "
+                                  "A B C D E F G H I J K L M N O P Q R S T U V W X Y Z";
+    char *read = xasprintf("%s%s", keys, o->choices ? choices : "");
+    keys_unread_row(r->json, read, unread);
+    keys_unread_row(r->others, read, unread);
+    free(read);
+}
+
 static int read_sample(void *self, int64_t index, struct sample *s, struct err *err)
 {
     struct opened *o = self;
@@ -452,6 +492,7 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
     if (status == 0 && *needs &&
         !set_text(&r, needs)) // files of other sets often have different keys
         status = err_set(err, "it has no \"%s\": is this a file of %s?", needs, o->set->name);
+    if (status == 0 && o->choices) status = prompt_check_choices(&r, err);
     const char *id = set_id(&r);
     if (id) s->id = xstrdup(id);
     s->kind = xstrdup(kind_of(o->set, &r));
@@ -472,7 +513,9 @@ static int read_sample(void *self, int64_t index, struct sample *s, struct err *
         else
             take_references(s, &r);
         take_choices(s, &r, o->way->lost);
+        if (status == 0 && o->set->any) status = check_number(s, &r, err);
         take_question(s, o, &r);
+        if (o->set->any) find_unread(o, &r, &s->unread);
         const struct place here = { index, r.file ? r.row : row, r.file };
         if (status == 0 && s->id && !id_is_picture(o, s)) find_repeat(o, s, &here, part);
     }
@@ -500,15 +543,21 @@ static bool shows(const struct set_way *way, const char *key)
     return shown;
 }
 
+// Returns whether the metric reads choices, or the prompt shows them.
+static bool uses_choices(const struct set_way *way)
+{
+    const struct metric *m = metric_find(way->metric);
+    return m->letter || m->loses || m->way == METRIC_RANKS || shows(way, "choices");
+}
+
 // Returns whether the set reads a key that the user named (--columns).
 static bool reads(const void *self, const char *key)
 {
     const struct opened *o = self;
-    const struct metric *m = metric_find(o->way->metric);
     const bool choice = !strcmp(key, "choices") || !key[1];
     if (!strcmp(key, "category")) return !o->set->kind || strstr(o->set->kind, key);
-    if (choice && (m->letter || m->loses || m->way == METRIC_RANKS)) return true;
-    if (choice || !strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
+    if (choice) return o->choices || shows(o->way, key);
+    if (!strcmp(key, "hint") || !strcmp(key, "question")) return shows(o->way, key);
     return true; // index, answer, image
 }
 
@@ -560,6 +609,7 @@ int eval_set_open(struct dataset *d, const struct eval_set *set, const struct se
     const bool several = set_folder_is(path);
     o->set = set;
     o->way = way;
+    o->choices = uses_choices(way);
     pthread_mutex_init(&o->lock, NULL);
     const int parsed = set_columns_parse(&o->columns, columns, err);
     o->columns.reads = reads;

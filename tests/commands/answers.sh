@@ -87,9 +87,10 @@ check "a table of scores counts lost choices" 'select(.event=="table" and .name=
 printf '{"id":1,"question":"What?","answer":"x","colour":"red"}\n{"id":2,"question":"Why?","answer":"y"}\n' >"$work/keys.jsonl"
 printf 'set keys: %s\nrow plain: off\n' "$work/keys.jsonl" >"$work/plan"
 for run in first again; do # the second run finds all answers of the first
-    lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/keys" /wait
+    lines "/load $llava" "/set sample.max_tokens 2" "/eval --plan $work/plan $work/keys" /wait "/job $work/keys log"
     check_has "notices on the data of a table, $run" 'select(.event=="notice").text' \
         'data: in 1 of 1 cell, the first: plain, keys: not used: "colour" (1 sample)'
+    check_has "its log has them for each cell, $run" 'select(.event=="text").text' 'n 2; not used: "colour" (1 sample)'
 done
 
 # --answers reads what --submit writes, with the same scores; also a list (VQAv2's upload).

@@ -145,6 +145,52 @@ same "scores of named columns" "$(value score | head -4 | paste -sd' ')" "1 1 1 
 same "rows of named columns" "$(value n | paste -sd' ')" "2 2 2 1 2 1 2 1"
 same "a mean for each subset" "$(value "score y" | head -1), $(value "score 2" | head -1)" "1.000000, n 1, 1.000000, n 1"
 check_has "the user's question" 'select(.event=="table" and .name=="answers").rows[0][6]' "What?"
+# Numbers among choices and answers; choices in other forms are refused, not left out.
+printf '%s\n' '{"id":0,"question":"q","answer":"B","choices":[3,2.50]}' '{"id":1,"question":"q","answer":"B","choices":{"text":["r","b"],"label":["A","B"]}}' \
+    '{"id":2,"question":"q","answer":"B","choices":[{"label":"A","text":"r"}]}' '{"id":3,"question":"q","answer":"B","choices":"['"'r' 'b'"']"}' >"$work/forms.jsonl"
+echo '{"id":0,"question":"q","answer":[3,4]}' >"$work/numbers.jsonl"
+tail -n +3 "$work/forms.jsonl" >"$work/objects.jsonl"
+echo '{"question_id":0,"text":"4"}' >"$work/four.jsonl"
+tiny "/eval $work/forms.jsonl --set mcq --here" "/eval show" "/eval $work/objects.jsonl --set mcq --here" "/eval $work/numbers.jsonl --set vqa --answers $work/four.jsonl --here"
+check_has "choices that are numbers" 'select(.event=="table" and .name=="answers").rows[0][6]' $'q\nA. 3\nB. 2.50\nAnswer'
+same "choices that cannot be read" "$(value skipped | head -1)" '3 of 4 samples, the first: sample 1: its "choices" is not a list: choices are a list, or columns A, B ...'
+check "a choice that is an object" 'select(.event=="error").message' "no sample could be scored: sample 2: a choice in its \"choices\" is neither a text nor a number"
+same "answers that are numbers" "$(value score | tail -1)" 1
+for form in true '{"text":["yes"]}' '[{"text":"yes"}]'; do
+    echo "{\"id\":0,\"question\":\"q\",\"answer\":$form}" >"$work/form.jsonl"
+    tiny "/eval $work/form.jsonl --set yesno --here"
+    check_has "the answer $form" 'select(.event=="error").message' 'reference answer: its "answer" is neither a text, a number nor a list of these'
+done
+printf '%s\n' '{"id":0,"question":"q","answer":"2","choices":[1,2,3]}' '{"id":1,"question":"q","answer":2,"choices":[1,2,3]}' '{"id":2,"question":"q","answer":"1","choices":[0,1]}' >"$work/counts.jsonl"
+printf '%s\n' '{"question_id":0,"text":"C"}' '{"question_id":1,"text":"C"}' '{"question_id":2,"text":"B"}' >"$work/count_answers.jsonl"
+tiny "/eval $work/counts.jsonl --set mcq --answers $work/count_answers.jsonl --here"
+same "numbers that name two choices" "$(value score) $(value skipped)" "1 1 of 3 samples, the first: sample 0: the answer '2' is the text of choice 1 and the number of choice 2 (from 0): write a letter"
+for form in '{"file_name":"a.png"}' true '["a.png",7]'; do
+    echo "{\"id\":0,\"question\":\"q\",\"answer\":\"red\",\"image\":$form,\"pic\":$form}" >"$work/form.jsonl"
+    tiny "/eval $work/form.jsonl --set vqa --here" "/eval $work/form.jsonl --set vqa --columns picture=pic --here"
+    check "the picture $form" 'select(.event=="error").message | test("a picture must be a path, base64, {\"path\", \"bytes\"} or a list of them$")' $'true\ntrue'
+done
+printf 'index\tquestion\tanswer\n0\ta\tb\tred\n1\tq\tred\t\t\n' >"$work/shifted.tsv"
+tiny "/eval $work/shifted.tsv --set vqa --here" "/eval show"
+same "a tab in a text" "$(value skipped | uniq)" "1 of 2 samples, the first: sample 0: it has more fields than the head line: a text with tabs needs quotes"
+printf 'id,question,A,B,C,answer\n1,What?,x,y,z,B\n' >"$work/own.csv"
+tiny "/eval $work/own.csv --set mcq --here"
+check_has "a CSV file with a head line of its own" 'select(.event=="error").message' "is not a file of MMLU, the only set that is read from CSV: line 1 does not end with the right choice, A to D; save other tables as TSV"
+# A repeated row counts once in measurements and calibrations, too.
+printf '%s\n' '{"id":1,"question":"q","answer":"red"}' '{"id":1,"question":"q","answer":"red"}' '{"id":2,"question":"q","answer":"red"}' >"$work/repeated.jsonl"
+tiny "/norms --data $work/repeated.jsonl --set vqa" "/calibrate ffn $work/repeated.jsonl $work/repeated.safetensors --set vqa" "/wait"
+check "a repeated row counts once" 'select(.event=="notice").text | scan("means over [0-9]* samples|over [0-9]* samples|[0-9]* sample repeats|skipped")' $'means over 2 samples\n1 sample repeats\nover 2 samples\n1 sample repeats'
+printf '%s\n' '{"id":1,"question":"q","answer":"red","image":"a.png"}' '{"id":2,"question":"q","answer":"red"}' >"$work/mixed.jsonl"
+tiny "/redundancy --data $work/mixed.jsonl --set vqa"
+check_has "a sample without a picture among others" 'select(.event=="notice").text' "1 sample has no picture: means over visual tokens leave it out"
+# Pictures or choices under a name that the set does not read are named.
+echo '{"id":0,"question":"q","answer":"B","picture":"a.png","opts":["x","y"],"source":"web","note":""}' >"$work/unread.jsonl"
+printf 'q\ta\tpic\to1\nWhat?\tB\ta.png\tx\n' >"$work/unread.tsv"
+tiny "/eval $work/unread.jsonl --set mcq --here" "/eval show" "/eval $work/unread.tsv --set mcq --columns question=q,answer=a,A=o1,picture=pic --answers $work/letters.jsonl --here" \
+    "/eval $work/unread.tsv --set vqa --columns question=q,answer=a --answers $work/letters.jsonl --here" "/eval tests/core/sets/parquet/mmmu_gap.parquet --set vqa --here"
+same "columns that are not read" "$(value data | uniq)" 'not used: "picture" (1 sample), "opts" (1 sample)
+not used: "pic" (1 sample), "o1" (1 sample)
+not used: "options" (2 samples), "subject" (2 samples)'
 # Pictures in a ZIP archive beside the file, and by the archive's name; in training data too.
 mkdir "$work/zipped" && cp "$work/named.jsonl" "$work/zipped" && python3 -m zipfile -c "$work/zipped/photos.zip" "$work/a.png"
 echo '[{"image": "a.png", "conversations": [{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "red"}]}]' >"$work/zipped/train.json"
