@@ -204,14 +204,29 @@ int lines_script(struct lines *l)
 
 static const char zero_byte[] = "the line contains a zero byte";
 
+// True for a line whose first key is one of a request: not a question, even if it is cut off.
+static bool begins_request(const char *line)
+{
+    if (*line++ != '{') return false;
+    line += strspn(line, " \t");
+    return !strncmp(line, "\"id\"", 4) || !strncmp(line, "\"line\"", 6);
+}
+
 // Runs {"id": ..., "line": "..."}: a line whose events carry its id. Refuses other objects with an
-// "id". False: the line is no object with an "id".
+// "id", and damaged requests. False: the line is no object with an "id".
 static bool run_request(struct lines *l, const char *line, const char *where)
 {
     line += strspn(line, " \t");
     const size_t size = strlen(line);
     const bool utf8 = text_bad_byte(line, size) == size;
     cJSON *o = *line == '{' && utf8 ? json_parse_exact(line, size, "line", NULL) : NULL;
+    if (!o && utf8 && begins_request(line)) {
+        refuse(
+            l, where,
+            "the line begins like a request, {\"id\": 1, \"line\": \"...\"}, but it is not valid "
+            "JSON: it may be cut off");
+        return true;
+    }
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(o, "id");
     const cJSON *text = cJSON_GetObjectItemCaseSensitive(o, "line");
     char *name = id ? json_print(id) : NULL;

@@ -356,6 +356,8 @@ E
 same "ids in the order written" "$(grep -o '"id":[^,]*' "$work/big.out" | cut -d: -f2 | paste -sd' ')" "$ids"
 same "ids of a mix" "$(jq -r .id "$work/mixed.jsonl" | sort | paste -sd' ')" "$(printf '1/%s\n' $ids | sort | paste -sd' ')"
 printf '{"id":1234567890123456789,"line":"/quit"}\n' | vlmsh --json | grep -q '"request":1234567890123456789}' || fail "a large id of a request is changed"
+same "a request that is cut off is no question" "$(printf '{"id":1,"line":"/quit"\n{ "line":"\\ud800"}\n' | vlmsh --json | jq -r .event | paste -sd' ')" \
+    "error done error done"
 
 # VQAv2's two files are joined by exact ids: here two ids differ by one, beyond the integers of a
 # double.
