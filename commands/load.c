@@ -4,6 +4,7 @@
 #include "commands/command.h"
 #include "core/base/clock.h"
 #include "core/files/checkpoint.h"
+#include "core/train/trained.h"
 
 struct load_options {
     const char *model, *encoder;
@@ -48,6 +49,14 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
     }
     free(name);
     return status;
+}
+
+void model_report(struct shell *shell)
+{
+    const struct checkpoint *c = shell->engine ? engine_checkpoint(shell->engine) : NULL;
+    if (c == shell->reported) return;
+    shell->reported = c;
+    if (c) trained_say(c->folder, NULL, engine_settings(shell->engine), shell->sinks);
 }
 
 const struct command command_load = {
