@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "commands/command.h"
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
 #include "core/base/clock.h"
 #include "core/files/checkpoint.h"
 #include "core/train/trained.h"
@@ -46,6 +48,12 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
                      billions ? "billion" : "million",
                      engine_has_vision(shell->engine) ? "with vision" : "text only",
                      clock_seconds() - begin);
+        const struct adapter *a = engine_adapters(shell->engine)->active;
+        if (a)
+            sinks_notice(shell->sinks,
+                         "adapter '%s' stays applied: /adapter unload if it is merged into this "
+                         "model, which would apply it twice",
+                         a->name);
     }
     free(name);
     return status;
