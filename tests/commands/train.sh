@@ -245,4 +245,13 @@ p.stdin.close(); p.wait()
 P
 check "the second job alone says it" '[inputs, .] | map(select(.event=="notice").text | select(startswith("the files of adapter"))) | length' 1
 
+# A run that prunes by a calibration is not continued with another one.
+base+=('/set train.prune on' "/set phases.calibration $work/phases.safetensors")
+lines "/load $llava" "/calibrate phases $work/data.jsonl $work/phases.safetensors --limit 1" /wait "${base[@]:1}" "/train $work/data.jsonl $work/pruned" /wait
+check "a run that prunes" 'select(.event=="error").message' ""
+lines "/load $llava" "/calibrate phases $work/data.jsonl $work/two.safetensors --limit 2" /wait
+mv "$work/two.safetensors" "$work/phases.safetensors"
+lines "${base[@]}" "/train $work/data.jsonl $work/pruned --resume" /wait
+check_has "another calibration" 'select(.event=="error").message' "the calibration (setting phases.calibration) has changed since the run started"
+
 finish
