@@ -18,5 +18,8 @@ cJSON *trained_record(const char *folder);
 // the folder; NULL: the folder is the model's.
 void trained_say(const char *folder, const struct adapter *a, const struct settings *s,
                  struct sinks *sinks);
+// Emits a notice that names settings of the run, other than train.*, without which another run
+// trains something else.
+void trained_say_unset(const char *folder, const struct settings *s, struct sinks *sinks);
 
 #endif

@@ -227,6 +227,9 @@ check "the form of a method" '[inputs, .] | map(select(.event=="notice").text)[-
 lines "/load $work/model/checkpoint-1" "/adapter load $work/model/checkpoint-1" '/adapter unload' "/load $work/model" "/adapter load $work/model"
 check "both models name their parameters" '[inputs, .] | map(select(.event=="notice").text) | map(select(startswith("the model was trained with norm alignment, whose parameters"))) | length' 2
 check "no false notice" 'select(.event=="notice").text | select(test("different model|does not read"))' ""
+lines "/load $llava" "/preset load $work/seen" '/set norm.align on' '/set image.downsample 0.5' "/preset load $work/seen"
+check "a run as a preset names its other settings" 'select(.event=="notice").text | select(contains("does not load"))' \
+    'settings of the run that /preset does not load: norm.align=on, image.downsample=0.5 (now 1)'
 cp -r "$work/seen" "$work/moving"
 printf '#!/bin/sh\nexec cp %s/copy/* %s/moving\n' "$work" "$work" >"$work/retrain" && chmod +x "$work/retrain"
 python3 - "$VLMSH" "$work" <<P >"$work/events"
