@@ -106,8 +106,8 @@ void trained_say(const char *folder, const struct adapter *a, const struct setti
     struct names differ = { 0 };
     find_differences(record, role, s, false, &differ);
     say_names(sinks,
-              a ? "the adapter was trained with other settings than the current ones"
-                : "the model was trained with other settings than the current ones",
+              a ? "the adapter was trained with settings that differ now"
+                : "the model was trained with settings that differ now",
               &differ);
     cJSON_Delete(record);
 }

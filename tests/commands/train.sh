@@ -219,11 +219,11 @@ for folder in seen seen/checkpoint-1 copy; do
     lines "/load $llava" "/adapter load $work/seen/checkpoint-1" "/adapter save $work/copy --once" '/adapter unload' "/adapter load $work/$folder"
     check_has "$folder: a method" '[inputs, .] | map(select(.event=="notice").text)[-2]' "the adapter was trained with norm alignment on: to use it as trained"
     check "$folder: settings" '[inputs, .] | map(select(.event=="notice").text)[-1]' \
-        'the adapter was trained with other settings than the current ones: image.downsample=0.5 (now 1)'
+        'the adapter was trained with settings that differ now: image.downsample=0.5 (now 1)'
 done
 lines "/load $llava" '/set norm.align on' '/set norm.form rms' '/set image.downsample 0.5' "/adapter load $work/seen"
 check "the form of a method" '[inputs, .] | map(select(.event=="notice").text)[-1]' \
-    'the adapter was trained with other settings than the current ones: norm.form=layernorm (now rms)'
+    'the adapter was trained with settings that differ now: norm.form=layernorm (now rms)'
 lines "/load $work/model/checkpoint-1" "/adapter load $work/model/checkpoint-1" '/adapter unload' "/load $work/model" "/adapter load $work/model"
 check "both models name their parameters" '[inputs, .] | map(select(.event=="notice").text) | map(select(startswith("the model was trained with norm alignment, whose parameters"))) | length' 2
 check "no false notice" 'select(.event=="notice").text | select(test("different model|does not read"))' ""
