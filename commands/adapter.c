@@ -7,45 +7,29 @@
 #include "core/adapter/adapter.h"
 #include "core/adapter/adapters.h"
 #include "core/adapter/model_write.h"
+#include "core/base/file_in.h"
 #include "core/base/names.h"
 #include "core/files/checkpoint.h"
 #include "core/jobs/identity.h"
 #include "core/new/new_model.h"
 #include "core/train/roles.h"
-#include "core/train/run_folder.h"
+#include "core/train/trained.h"
 
 // Reads each method's role from the adapter's training record.
 static void read_roles(const struct adapter *a, enum method_role role[METHODS_MAX])
 {
-    cJSON *record = run_folder_read(a->folder, NULL);
+    cJSON *record = trained_record(a->folder);
     roles_get(role, record);
     cJSON_Delete(record);
-}
-
-// Emits a notice for each method that the adapter was trained with but that is off.
-static void notice_methods(const struct shell *shell, const struct adapter *a)
-{
-    enum method_role role[METHODS_MAX];
-    const struct method *m;
-    read_roles(a, role);
-    for (int i = 0; (m = method_at(i)); i++) {
-        if (method_on(m, engine_settings(shell->engine))) continue;
-        if (adapter_learned(a, m))
-            sinks_notice(shell->sinks,
-                         "the adapter has trained parameters of %s: /set %s %s enables it",
-                         m->title, m->toggle.key, m->toggle.on);
-        else if (role[i] == ROLE_FIXED)
-            sinks_notice(shell->sinks,
-                         "the adapter was trained with %s on: to use it as trained, /set %s %s",
-                         m->title, m->toggle.key, m->toggle.on);
-    }
 }
 
 // Warns if training.json records a different base model, or if the loaded model cannot be
 // identified.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
-    cJSON *record = run_folder_read(a->folder, NULL);
+    // The folder of a model trained with a method holds its parameters, too.
+    if (file_same(a->folder, engine_checkpoint(shell->engine)->folder)) return;
+    cJSON *record = trained_record(a->folder);
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
     struct checkpoint *c = engine_checkpoint(shell->engine);
     struct err err;
@@ -86,6 +70,7 @@ void adapter_report(const struct shell *shell)
     for (size_t i = 0; i < a->notices.count; i++)
         sinks_notice(shell->sinks, "%s", a->notices.list[i]);
     notice_base(shell, a);
+    trained_say(a->folder, a, engine_settings(shell->engine), shell->sinks);
 }
 
 static void notice_loaded(const struct shell *shell, struct adapter *a)
@@ -106,7 +91,6 @@ static void notice_loaded(const struct shell *shell, struct adapter *a)
     if (settings_is(engine_settings(shell->engine), "adapter.when", "pictures"))
         sinks_notice(shell->sinks, "the adapter is used only in conversations with a picture: "
                                    "/set adapter.when always uses it in all conversations");
-    notice_methods(shell, a);
 }
 
 static int load(struct shell *shell, int argc, char **argv, struct err *err)

@@ -64,6 +64,7 @@ struct shell {
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
+    const struct checkpoint *reported; // the model that model_report has reported
     struct changed *changed;       // questions that /changed shows (commands/changed.h), or NULL
     bool quit;                     // /quit was entered
     bool interactive;              // a person types: a failed line does not end the program
@@ -171,8 +172,10 @@ int command_check_needs(const struct shell *shell, unsigned needs, struct err *e
 int command_execute(const struct command *command, struct shell *shell, int argc, char **argv,
                     struct err *err);
 
-// Reports notices about the adapter in use, once after each load (commands/adapter.c).
+// Report notices about the adapter in use (commands/adapter.c) and about the training of the model
+// (commands/load.c), once after each load.
 void adapter_report(const struct shell *shell);
+void model_report(struct shell *shell);
 
 // The command of a probe: usage and help come from the probe's file (commands/probe.c).
 struct command probe_command(const struct probe *probe);

@@ -243,7 +243,9 @@ static int ask(struct shell *shell, char **argv, enum job_stop what, struct err 
     const int status = store_job_ask(shell->store, row.id, what, err);
     if (status == 0)
         job_emit_now(shell, row.id, what == JOB_PAUSE ? "asked to pause" : "asked to end");
-    if (status == 0 && !job_state_ended(row.state))
+    if (status == 0 && job_state_ended(row.state))
+        sinks_notice(shell->sinks, "job %" PRId64 " is cancelled", row.id);
+    else if (status == 0)
         sinks_notice(shell->sinks, "job %" PRId64 " was asked to %s", row.id,
                      what == JOB_PAUSE ? "pause" : "end");
     job_row_release(&row);

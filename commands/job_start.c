@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "commands/jobs.h"
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
 #include "core/base/file_out.h"
 #include "core/base/names.h"
 #include "core/engine/device.h"
@@ -178,6 +180,12 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     if (status == 0) status = add_job(shell, k, argc, words, &where, &id, err);
     free(words);
     if (status < 0) return -1;
+    const struct adapters *adapters = engine_adapters(shell->engine);
+    if (k->needs_model && adapters && adapters->active && adapter_files_changed(adapters->active))
+        sinks_notice(shell->sinks,
+                     "the files of adapter '%s' have changed since they were read: the job uses "
+                     "them as they are now; /adapter load %s does, too",
+                     adapters->active->name, adapters->active->folder);
     if (where.script || where.submit) return queue_job(shell, id, &where, err);
     if (store_job_start(shell->store, id, NULL, err) < 0) return -1;
     job_remember(shell, id);

@@ -2,8 +2,11 @@
 #include <stdlib.h>
 
 #include "commands/command.h"
+#include "core/adapter/adapter.h"
+#include "core/adapter/adapters.h"
 #include "core/base/clock.h"
 #include "core/files/checkpoint.h"
+#include "core/train/trained.h"
 
 struct load_options {
     const char *model, *encoder;
@@ -45,9 +48,23 @@ static int load_run(struct shell *shell, int argc, char **argv, struct err *err)
                      billions ? "billion" : "million",
                      engine_has_vision(shell->engine) ? "with vision" : "text only",
                      clock_seconds() - begin);
+        const struct adapter *a = engine_adapters(shell->engine)->active;
+        if (a)
+            sinks_notice(shell->sinks,
+                         "adapter '%s' stays applied: /adapter unload if it is merged into this "
+                         "model, which would apply it twice",
+                         a->name);
     }
     free(name);
     return status;
+}
+
+void model_report(struct shell *shell)
+{
+    const struct checkpoint *c = shell->engine ? engine_checkpoint(shell->engine) : NULL;
+    if (c == shell->reported) return;
+    shell->reported = c;
+    if (c) trained_say(c->folder, NULL, engine_settings(shell->engine), shell->sinks);
 }
 
 const struct command command_load = {

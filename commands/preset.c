@@ -9,6 +9,7 @@
 #include "core/probes/taps.h"
 #include "core/settings/changes.h"
 #include "core/train/run_folder.h"
+#include "core/train/trained.h"
 #include "sessions/records.h"
 
 // Adds the settings of training from the record of a run. Any other setting in the record is
@@ -165,6 +166,8 @@ static int load(struct shell *shell, int argc, char **argv, struct err *err)
     if (status == 0)
         sinks_notice(shell->sinks, "preset '%s' loaded: %zu setting%s (/preset show %s)", argv[0],
                      v.count, v.count == 1 ? "" : "s", argv[0]);
+    if (status == 0 && !preset_find(argv[0]) && strchr(argv[0], '/'))
+        trained_say_unset(argv[0], engine_settings(shell->engine), shell->sinks);
     preset_values_release(&v);
     return status;
 }
@@ -255,8 +258,9 @@ const struct command command_preset = {
         "(/calibrate phases), the first three are its layers. In /compare, write @NAME for a "
         "preset.\n"
         "\n"
-        "RUN is the folder of a training run, with a slash: its settings train.* are loaded, for "
-        "instance to train again with a sweep's best value and another seed:\n"
+        "RUN is the folder of a training run, with a slash: its settings train.* are loaded (a "
+        "notice names others that it had), for instance to train again with a sweep's best value "
+        "and another seed:\n"
         "    /preset load runs/rates/best\n"
         "    /set train.seed 2",
     .live = "load",

@@ -277,6 +277,12 @@ static void hint_command(const struct shell *shell, const char *line)
     free(name);
 }
 
+static void report_loaded(struct shell *shell)
+{
+    model_report(shell);
+    adapter_report(shell);
+}
+
 int shell_line(struct shell *shell, const char *line, struct err *err)
 {
     const char *p = skip_blanks(line);
@@ -294,9 +300,9 @@ int shell_line(struct shell *shell, const char *line, struct err *err)
                        p);
     const bool command = p[0] == '/' && p[1] != '/';
     if (shell->interactive && !command) hint_command(shell, p);
-    if (!command) adapter_report(shell);
+    if (!command) report_loaded(shell);
     const int status = command ? run_command(shell, p, err) : run_text(shell, line, err);
-    if (command) adapter_report(shell);
+    if (command) report_loaded(shell);
     engine_report_identity(shell->engine);
     return status;
 }

@@ -34,7 +34,7 @@ fi
 public="(base|settings|picture|draw|data|sets|scenes|new)/[a-z0-9_]*|lists|engine/(engine|device|presets)
     |adapter/(adapters?|model_(gguf|mmproj|write)|provenance)|checkup/checkup|eval/(ask|conditions|compare(_data|_results|_text)?|evaluate_job|grid|score_plan)|files/(checkpoint|content|whole_file)
     |jobs/(identity|job)|papers/paper|positions/positions|methods/(calibration|forecast|hide|method|phases|sinks|steer)|metrics/metric|probes/(directions|measure_data|probe|results|taps)
-    |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|roles|run_folder|select|sft_options)"
+    |template/(jinja|message|template)|tokenizer/tokenizer|train/(data_check|forecast|roles|run_folder|select|sft_options|trained)"
 if grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"(core|kernels)/' commands tui --include='*.[ch]' |
     grep -vE "\"core/(${public//[[:space:]]/})\.h\"" || grep -rn '#include "core/.*_parts\.h"' commands tui; then
     echo "tools/rooms.sh: commands/ and tui/ include public headers of the core only (list: tools/rooms.sh)"

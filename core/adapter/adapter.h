@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/base/hash.h"
 #include "core/base/json.h"
 #include "core/base/names.h"
 
@@ -55,12 +56,16 @@ struct adapter {
     struct safetensors *file, *extra; // open files, because matrices may be used in place (mapped)
     struct arena *arena;
     bool applied;
-    bool reported; // the notices have been shown
-    char *hash;    // adapter_hash; NULL: not computed yet
+    bool reported;        // the notices have been shown
+    char *hash;           // adapter_hash; NULL: not computed yet
+    char files[HASH_HEX]; // sizes and times of the folder's files when they were read; "": unknown
 };
 
 // Returns true if the folder looks like an adapter.
 bool adapter_is(const char *folder);
+// Returns the folder whose training.json describes the training of this adapter or model: the
+// folder itself or, for a checkpoint, its run's. NULL: none. The caller frees it.
+char *adapter_run(const char *folder);
 // Returns -1 if the folder is not an adapter; the message names the kind of folder that it is.
 int adapter_need(const char *folder, struct err *err);
 // Reads the folder and checks everything against the model, which must outlive the adapter. Returns
@@ -70,6 +75,8 @@ struct adapter *adapter_read(const char *folder, struct model *m, struct err *er
 // on failure. `config` and `file` may both be NULL, and so may `extra`.
 struct adapter *adapter_parse(const char *folder, struct model *m, const cJSON *config,
                               struct safetensors *file, struct safetensors *extra, struct err *err);
+// Returns true if the folder's files have been replaced or written since adapter_read.
+bool adapter_files_changed(const struct adapter *a);
 void adapter_free(struct adapter *a); // removes it first if applied
 
 // At most one adapter is applied to a model at a time.

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
+#include "core/base/file_in.h"
 #include "core/base/folder.h"
 #include "core/base/items.h"
 #include "core/base/text.h"
@@ -132,7 +133,7 @@ void adapter_beside(struct adapter *a)
     cJSON *tokenizer = read_json(a, "tokenizer_config.json");
     const struct checkpoint *model = a->model->checkpoint;
     char *template = checkpoint_template_in(model, a->folder, tokenizer);
-    check_weights(a);
+    if (!file_same(a->folder, model->folder)) check_weights(a); // else the model's own weights
     if (template &&
         !checkpoint_same_template(template, model->chat_template ? model->chat_template : ""))
         names_add(&a->notices,
@@ -206,12 +207,11 @@ static void check_base(struct adapter *a, const struct adapter_config *c)
     const struct checkpoint *model = a->model->checkpoint;
     const char *revision = cJSON_GetStringValue(json_get(c->json, "revision")),
                *from = cJSON_GetStringValue(json_get(model->config, "_name_or_path"));
-    char *record = xasprintf("%s/training.json", a->folder), *name = folder_name(c->base);
-    const bool recorded = access(record, F_OK) == 0;
+    char *run = adapter_run(a->folder), *name = folder_name(c->base);
     const bool same = strcasestr(model->folder, name) || (from && strcasestr(from, name));
     const bool other =
         revision && *revision && strcmp(revision, "main") != 0 && !strstr(model->folder, revision);
-    if (!recorded && *name && (!same || other)) {
+    if (!run && *name && (!same || other)) {
         char *text =
             xasprintf("adapter_config.json says that the adapter was trained on '%.200s'%s%.80s: "
                       "make sure that this is the loaded model",
@@ -220,7 +220,7 @@ static void check_base(struct adapter *a, const struct adapter_config *c)
         free(text);
     }
     free(name);
-    free(record);
+    free(run);
 }
 
 void adapter_config_notices(struct adapter *a, const struct adapter_config *c)

@@ -181,17 +181,29 @@ static void patterns_free(struct named_pattern *list)
     free(list);
 }
 
+// Checks that each list of names or layers is a list, or the one value that PEFT also allows.
 static int check_lists(const cJSON *json, struct err *err)
 {
     static const struct {
         const char *key;
-        int most;
-    } lists[] = { { "modules_to_save", SAVED_LIMIT },    { "target_modules", LIST_LIMIT },
-                  { "target_parameters", LIST_LIMIT },   { "exclude_modules", LIST_LIMIT },
-                  { "layers_to_transform", LIST_LIMIT }, { "layers_pattern", LIST_LIMIT } };
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (cJSON_GetArraySize(json_get(json, lists[i].key)) > lists[i].most)
+        int most, one; // `one`: the cJSON type of a single value; 0: none
+    } lists[] = { { "modules_to_save", SAVED_LIMIT, 0 },
+                  { "target_modules", LIST_LIMIT, cJSON_String },
+                  { "target_parameters", LIST_LIMIT, 0 },
+                  { "exclude_modules", LIST_LIMIT, cJSON_String },
+                  { "layers_to_transform", LIST_LIMIT, cJSON_Number },
+                  { "layers_pattern", LIST_LIMIT, cJSON_String } };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const cJSON *list = json_get(json, lists[i].key);
+        const int type = list ? list->type & 0xff : cJSON_NULL;
+        if (type != cJSON_NULL && type != cJSON_Array && (!lists[i].one || type != lists[i].one))
+            return err_set(err, "\"%s\" must be a list%s", lists[i].key,
+                           lists[i].one == cJSON_Number   ? " or a number"
+                           : lists[i].one == cJSON_String ? " or a string"
+                                                          : "");
+        if (cJSON_GetArraySize(list) > lists[i].most)
             return err_set(err, "\"%s\" has more than %d entries", lists[i].key, lists[i].most);
+    }
     return 0;
 }
 
@@ -245,6 +257,8 @@ int adapter_config_read(struct adapter_config *c, const cJSON *json, struct err 
         json_bool(json, "use_rslora", false, &c->rank_stabilised, err) < 0 ||
         json_text(json, "bias", "none", &bias, err) < 0)
         return -1;
+    if (strcmp(bias, "none") != 0 && strcmp(bias, "all") != 0 && strcmp(bias, "lora_only") != 0)
+        return err_set(err, "\"bias\" must be none, all or lora_only, not '%.40s'", bias);
     c->bias = !strcmp(bias, "all") ? BIAS_ALL : !strcmp(bias, "lora_only") ? BIAS_LORA : BIAS_NONE;
     return read_targets(c, err);
 }

@@ -2,6 +2,7 @@
 // says what another folder is instead. core/adapter/adapter_read.c reads the tensors.
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/adapter/adapter.h"
@@ -32,6 +33,19 @@ static bool has_file(const char *folder, const char *name)
 bool adapter_is(const char *folder)
 {
     return has_file(folder, "adapter_config.json") || has_file(folder, "extra.safetensors");
+}
+
+char *adapter_run(const char *folder)
+{
+    if (has_file(folder, "training.json")) return xstrdup(folder);
+    char *real = realpath(folder, NULL), *name = folder_name(real ? real : folder);
+    char *run = xasprintf("%s/..", folder);
+    const bool checkpoint = !strncmp(name, "checkpoint-", strlen("checkpoint-"));
+    free(real);
+    free(name);
+    if (checkpoint && has_file(run, "training.json")) return run;
+    free(run);
+    return NULL;
 }
 
 int adapter_need(const char *folder, struct err *err)
@@ -87,15 +101,46 @@ static int open_files(const char *folder, cJSON **config, struct safetensors **f
     return open_file(folder, "extra.safetensors", extra, err);
 }
 
+// Hashes what identifies the folder's files without reading them.
+static void hash_files(const char *folder, char hex[HASH_HEX])
+{
+    static const char *const names[] = { "adapter_config.json", "adapter_model.safetensors",
+                                         "extra.safetensors" };
+    struct hash h;
+    hash_start(&h);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = xasprintf("%s/%s", folder, names[i]);
+        struct stat st = { 0 };
+        if (stat(path, &st) == 0) {
+            const int64_t facts[] = { (int64_t)st.st_dev, (int64_t)st.st_ino, st.st_size,
+                                      st.st_mtim.tv_sec, st.st_mtim.tv_nsec };
+            hash_add(&h, facts, sizeof facts);
+        }
+        hash_add(&h, names[i], strlen(names[i]));
+        free(path);
+    }
+    hash_end(&h, hex);
+}
+
+bool adapter_files_changed(const struct adapter *a)
+{
+    char now[HASH_HEX];
+    hash_files(a->folder, now);
+    return *a->files && strcmp(a->files, now) != 0;
+}
+
 struct adapter *adapter_read(const char *folder, struct model *m, struct err *err)
 {
     struct safetensors *file = NULL, *extra = NULL;
     struct adapter *a = NULL;
     cJSON *config = NULL;
+    char files[HASH_HEX];
     if (adapter_need(folder, err) < 0) return NULL;
+    hash_files(folder, files); // before they are opened, so that no later change is missed
     if (open_files(folder, &config, &file, &extra, err) == 0) {
         a = adapter_parse(folder, m, config, file, extra, err);
         if (a) adapter_beside(a);
+        if (a) memcpy(a->files, files, sizeof a->files);
     } else {
         safetensors_close(file);
         safetensors_close(extra);

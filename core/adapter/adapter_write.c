@@ -645,11 +645,11 @@ int adapter_save(const struct adapter *a, const char *type, const char *folder, 
     if (folder_begin(&work, folder, err) < 0) return -1;
     struct adapter_delta *deltas = xcalloc(a->count + 1, sizeof *deltas);
     for (size_t i = 0; i < a->count; i++) adapter_add_delta(deltas, &count, &a->list[i]);
-    char *record = xasprintf("%s/training.json", a->folder);
+    char *run = adapter_run(a->folder), *record = run ? xasprintf("%s/training.json", run) : NULL;
     int status = adapter_write_into(a->model, deltas, count, types[t], work.path, err);
-    if (status == 0 && access(record, F_OK) == 0)
-        status = folder_copy(work.path, "training.json", record, err);
+    if (status == 0 && record) status = folder_copy(work.path, "training.json", record, err);
     free(record);
+    free(run);
     free(deltas);
     if (status == 0) return folder_commit(&work, folder, err);
     folder_abandon(&work);

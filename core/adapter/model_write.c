@@ -290,7 +290,7 @@ static int write_shard(const struct model *m, const struct safetensors *f, const
 // Copies files other than weights, unchanged: configs, tokenizer, texts.
 static int copy_others(const struct model *m, const char *folder, struct err *err)
 {
-    static const char weights[] = ".safetensors .bin .pt .pth .ckpt .gguf .onnx .h5 .msgpack";
+    static const char weights[] = ".safetensors .bin .pt .pth .ckpt .gguf .onnx .h5 .msgpack .xz";
     const struct checkpoint *c = m->checkpoint;
     char **names = folder_list(c->folder);
     int status = 0;

@@ -26,6 +26,7 @@ void identity_each(struct identity *id, void (*each)(void *self, const char *nam
     each(self, "answers", &id->answers);
     each(self, "shots", &id->shots);
     each(self, "adapter", &id->adapter);
+    each(self, "calibration", &id->calibration);
     each(self, "pictures", &id->pictures);
     each(self, "samples", &id->samples);
 }
@@ -142,6 +143,8 @@ int identity_same(const struct identity *was, const struct identity *is, struct 
     if (differ(was->shots, is->shots)) return file_differs(is, "the file of --shots", err);
     if (differ(was->adapter, is->adapter))
         return file_differs(is, "the adapter (setting adapter)", err);
+    if (differ(was->calibration, is->calibration))
+        return file_differs(is, "the calibration (setting phases.calibration)", err);
     if (differ(was->samples, is->samples))
         return err_set(
             err,

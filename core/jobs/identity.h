@@ -27,6 +27,7 @@ struct identity {
     const char *answers;           // hash of the file of --answers
     const char *shots;             // hash of the file of --shots
     const char *adapter;           // hash of the files of the adapter that training continues from
+    const char *calibration;       // hash of the file of phases.calibration if training prunes
     const char *pictures;          // hash of the bytes of all pictures named in the data
     const char *samples;           // hash of the indices and lengths of the used samples
     struct checkpoint *checkpoint; // the loaded model's; NULL in a recorded identity

@@ -299,6 +299,7 @@ struct identity sft_identity(const struct sft *t)
                               .data = h->data,
                               .validation = h->validation,
                               .adapter = h->adapter,
+                              .calibration = h->calibration,
                               .pictures = *h->pictures ? h->pictures : NULL,
                               .samples = *h->samples ? h->samples : NULL };
 }
@@ -332,6 +333,9 @@ int sft_identify(struct sft *t, const char *but, struct err *err)
     if (file && hash_file(file, t->plan.hashes.validation, err) < 0)
         return err_in(err, "train.validation");
     if (t->sets.count && sft_sets_open(&t->sets, t->plan.hashes.validation, err) < 0) return -1;
+    if (settings_is(s, "train.prune", "on") && !settings_is(s, "phases.calibration", "none") &&
+        hash_file(settings_text(s, "phases.calibration"), t->plan.hashes.calibration, err) < 0)
+        return err_in(err, "phases.calibration");
     if (settings_is(s, "adapter", "none")) return 0;
     return hash_adapter(settings_text(s, "adapter"), t->plan.hashes.adapter, err);
 }

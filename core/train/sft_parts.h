@@ -92,8 +92,8 @@ struct sft_plan {
     char *settings; // the settings that training depends on, as "key=value" lines
     struct sft_hashes {
         char data[HASH_HEX], samples[HASH_HEX], validation[HASH_HEX], adapter[HASH_HEX];
-        char pictures[HASH_HEX]; // of training and validation
-    } hashes;                    // SHA-256; "": none
+        char calibration[HASH_HEX], pictures[HASH_HEX]; // of training and validation
+    } hashes;                                           // SHA-256; "": none
 };
 
 // The progress of a run.

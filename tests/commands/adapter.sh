@@ -153,6 +153,10 @@ merged into '$work/merged'; logits before and after merging (68 tokens of a fixe
 error: '$work/merged' already exists: choose another folder
 > /adapter merge $work/merged --once
 $work/merged already holds a model: nothing to do
+> /load $work/merged
+loaded '$work/merged': llava, 0.242 million parameters, with vision, N s
+adapter 'lora' stays applied: /adapter unload if it is merged into this model, which would apply it twice
+adapter_config.json says that the adapter was trained on 'llava-1.5': make sure that this is the loaded model
 > /adapter unload
 adapter = none
 > /load $work/merged

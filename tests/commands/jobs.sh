@@ -107,6 +107,7 @@ error: job 1 is done: nothing to resume
 > /job 2 pause
 error: job 2 is not running: it is failed
 > /job 3 cancel
+job 3 is cancelled
 > /wait 3
 error: job 3 (unheard) is cancelled
 E

@@ -210,4 +210,51 @@ not scored in validation: 5 of 6 samples, the first: sample 1: the reference is 
 check "without effect" 'select(.event=="table" and .name=="job").rows[] | select(.[0]=="without effect")[1]' \
     $'train.epochs, train.weight_decay, train.lora.rank, train.eval_every, train.lr.ira\ntrain.epochs, train.weight_decay, train.lora.rank, train.lr.ira'
 
+# Loading a result, a checkpoint or a saved copy says which methods acted in training and which settings differ; a
+# model's folder is no foreign adapter. A job says that it reads an adapter that changed after it was loaded.
+lines "${base[@]}" '/set norm.align on' '/set image.downsample 0.5' '/set train.keep 1' "/train $work/data.jsonl $work/seen" /wait \
+    '/set train.method full' "/train $work/data.jsonl $work/model" /wait
+check "two runs" '[inputs, .] | map(select(.event=="error")) | length' 0
+for folder in seen seen/checkpoint-1 copy; do
+    lines "/load $llava" "/adapter load $work/seen/checkpoint-1" "/adapter save $work/copy --once" '/adapter unload' "/adapter load $work/$folder"
+    check_has "$folder: a method" '[inputs, .] | map(select(.event=="notice").text)[-2]' "the adapter was trained with norm alignment on: to use it as trained"
+    check "$folder: settings" '[inputs, .] | map(select(.event=="notice").text)[-1]' \
+        'the adapter was trained with settings that differ now: image.downsample=0.5 (now 1)'
+done
+lines "/load $llava" '/set norm.align on' '/set norm.form rms' '/set image.downsample 0.5' "/adapter load $work/seen"
+check "the form of a method" '[inputs, .] | map(select(.event=="notice").text)[-1]' \
+    'the adapter was trained with settings that differ now: norm.form=layernorm (now rms)'
+lines "/load $work/model/checkpoint-1" "/adapter load $work/model/checkpoint-1" '/adapter unload' "/load $work/model" "/adapter load $work/model"
+check "both models name their parameters" '[inputs, .] | map(select(.event=="notice").text) | map(select(startswith("the model was trained with norm alignment, whose parameters"))) | length' 2
+check "no false notice" 'select(.event=="notice").text | select(test("different model|does not read"))' ""
+lines "/load $llava" "/preset load $work/seen" '/set norm.align on' '/set image.downsample 0.5' "/preset load $work/seen"
+check "a run as a preset names its other settings" 'select(.event=="notice").text | select(contains("does not load"))' \
+    'settings of the run that /preset does not load: norm.align=on, image.downsample=0.5 (now 1)'
+cp -r "$work/seen" "$work/moving"
+printf '#!/bin/sh\nexec cp %s/copy/* %s/moving\n' "$work" "$work" >"$work/retrain" && chmod +x "$work/retrain"
+python3 - "$VLMSH" "$work" <<P >"$work/events"
+import subprocess, sys
+vlmsh, work = sys.argv[1:]
+p = subprocess.Popen([vlmsh, "--db", work + "/vlmsh.db", "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def line(text):
+    p.stdin.write(text + "\n"); p.stdin.flush()
+    for one in p.stdout:
+        print(one, end="")
+        if '"event":"done"' in one: return
+line("/load $llava"); line(f"/adapter load {work}/moving"); line(f"/eval {work}/data.jsonl --limit 1"); line("/wait")
+subprocess.run([work + "/retrain"])
+line(f"/eval {work}/data.jsonl --limit 1"); line("/wait"); line(f"/adapter load {work}/moving"); line(f"/eval {work}/data.jsonl --limit 1"); line("/wait")
+p.stdin.close(); p.wait()
+P
+check "the second job alone says it" '[inputs, .] | map(select(.event=="notice").text | select(startswith("the files of adapter"))) | length' 1
+
+# A run that prunes by a calibration is not continued with another one.
+base+=('/set train.prune on' "/set phases.calibration $work/phases.safetensors")
+lines "/load $llava" "/calibrate phases $work/data.jsonl $work/phases.safetensors --limit 1" /wait "${base[@]:1}" "/train $work/data.jsonl $work/pruned" /wait
+check "a run that prunes" 'select(.event=="error").message' ""
+lines "/load $llava" "/calibrate phases $work/data.jsonl $work/two.safetensors --limit 2" /wait
+mv "$work/two.safetensors" "$work/phases.safetensors"
+lines "${base[@]}" "/train $work/data.jsonl $work/pruned --resume" /wait
+check_has "another calibration" 'select(.event=="error").message' "the calibration (setting phases.calibration) has changed since the run started"
+
 finish

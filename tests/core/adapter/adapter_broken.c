@@ -46,6 +46,11 @@ static void broken_configs_are_refused(void **state)
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": \".*[13].*v_proj\"}",
           "layers.1.self_attn.v_proj" },
         { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": \"(\"}", "exclude_modules" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"exclude_modules\": 5}", "exclude_modules" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"modules_to_save\": \"norm\"}", "must be a list" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"layers_to_transform\": \"3\"}",
+          "must be a list or a number" },
+        { "{\"peft_type\": \"LORA\", \"r\": 4, \"bias\": \"some\"}", "lora_only" },
         { "{\"peft_type\": \"LN_TUNING\"}", "LN_TUNING" },
         { "{\"peft_type\": \"LORA\", \"r\": 4", "not valid JSON" },
     };
