@@ -81,9 +81,9 @@ size_t set_draw(int draw, size_t count, size_t i);
 // NaN.
 void set_draws_interval(double *draws, double *low, double *high);
 // Computes a number of the total, by index, for each bootstrap sample of the total's units: samples
-// 1 to `samples`, also those without a score, or groups of scores. Returns a key of these units:
-// draws with equal keys come from the same bootstrap samples. 0: fewer than two units; draws is
-// unchanged.
+// 1 to `samples`, including those without a score, or groups of scores. Returns a key of these
+// units: draws with equal keys come from the same bootstrap samples. 0: fewer than two units; draws
+// is unchanged.
 uint64_t set_total_draws(const struct set_total *total, const struct set_score *scores, size_t n,
                          int64_t samples, const struct metric *m, int number,
                          double draws[SET_DRAWS]);

@@ -1,9 +1,9 @@
 // tests/core/metrics/suites.c -- the rules of the suites and their pre- and postprocessing against
 // the suites' own functions: answers (most of them random), scored once by lmms-eval, VLMEvalKit,
-// LLaVA, the sets' official evaluations and pycocoevalcap. pipelines.jsonl.gz has thinking, missing
+// LLaVA, the sets' official evaluations and pycocoevalcap. pipelines.jsonl.xz has thinking, missing
 // choices and answers that a table loses.
 //
-// tests/core/metrics/suites/NAME.jsonl.gz holds one case per line: "a" the answer, "r" references,
+// tests/core/metrics/suites/NAME.jsonl.xz holds one case per line: "a" the answer, "r" references,
 // "c" choices, "n" the number of the right choice, "k" kind, "t" --thinking, "su" the suite if not
 // the metric's own, "s" the scores by metric. Other keys are not read.
 #include <math.h>
@@ -103,7 +103,7 @@ static void check_case(const cJSON *line, struct sums *sums, int *bad)
 // All lines, parsed.
 static cJSON **read_cases(const char *name, int *count)
 {
-    char *command = xasprintf("gzip -dc tests/core/metrics/suites/%s.jsonl.gz", name);
+    char *command = xasprintf("xz -dc tests/core/metrics/suites/%s.jsonl.xz", name);
     // A name from this file, not from a user.
     FILE *f = popen(command, "r"); // NOLINT(cert-env33-c)
     cJSON **cases = NULL;

@@ -1,16 +1,16 @@
 """held.py VLMSH FOLDER -- held-out questions with random answers, in every format of their set: 1000 or more
-answers of a set, about 100 of MVBench and of the sets in later.jsonl.gz. The scores of /eval --answers must agree within 1e-6 with those that the suites' own functions
+answers of a set, about 100 of MVBench and of the sets in later.jsonl.xz. The scores of /eval --answers must agree within 1e-6 with those that the suites' own functions
 gave, and with those of letters.py.
 
-held/NAME.jsonl.gz: totals by suite, then one question per line: "q", "c" choices, "n" the right one, "a" the
+held/NAME.jsonl.xz: totals by suite, then one question per line: "q", "c" choices, "n" the right one, "a" the
 answer, "s" its score by suite, "p" (the first 40) the suite's prompt. held/NAME.parquet has the same
 questions in the columns of Hugging Face; pyarrow wrote them. HellaSwag and MMLU rank by likelihood: theirs
 are transformers' log-likelihoods under the golden Llama, scored as lm-evaluation-harness does.
 """
 import base64
 import csv
-import gzip
 import json
+import lzma
 import os
 import re
 import shutil
@@ -36,7 +36,7 @@ def bad(text):
 
 
 def questions(name):
-    rows = [json.loads(line) for line in gzip.open(f"{held}/{name}.jsonl.gz", "rt")]
+    rows = [json.loads(line) for line in lzma.open(f"{held}/{name}.jsonl.xz", "rt")]
     for r in rows[1:]:
         r["options"] = dict(zip(L, r.get("c", [])))
         # the choices that a table keeps
@@ -216,7 +216,7 @@ check("hellaswag", rows, totals,
                                       for r in rows[:few]]), [], rows[:few], totals),
        (parquet("hellaswag", "validation-00000-of-00001.parquet"), [], rows, totals)][: 1 if few else 2], None, llama)
 totals, rows = questions("mmlu")
-shots = [json.loads(line) for line in gzip.open(f"{held}/mmlu_dev.jsonl.gz", "rt")]
+shots = [json.loads(line) for line in lzma.open(f"{held}/mmlu_dev.jsonl.xz", "rt")]
 for name, part in (("test", rows[:few]), ("dev", shots)):
     os.makedirs(f"{out}/mmlu/{name}", exist_ok=True)
     with open(f"{out}/mmlu/{name}/abstract_algebra_{name}.csv", "w", newline="") as f:
@@ -225,11 +225,11 @@ shutil.copy(f"{held}/mmlu_dev.parquet", f"{out}/mmlu/dev-00000-of-00001.parquet"
 check("mmlu", rows, totals, [("mmlu/test/abstract_algebra_test.csv", [], rows[:few], totals), (parquet("mmlu"), [], rows, totals)][: 1 if few else 2], None, llama)
 # --- later sets: tables for VLMEvalKit and the sets' own programs, parquet for lmms-eval and LLaVA --------
 
-# later.jsonl.gz: for each set a line with its totals, then one line per question: "tsv" the columns of
+# later.jsonl.xz: for each set a line with its totals, then one line per question: "tsv" the columns of
 # VLMEvalKit's table, "pics" the number of pictures, "id" (and "tid", the id in the table), "a", "s", "p".
 # later-NAME.parquet has the columns of Hugging Face.
 later = {}
-for line in gzip.open(f"{held}/later.jsonl.gz", "rt"):
+for line in lzma.open(f"{held}/later.jsonl.xz", "rt"):
     r = json.loads(line)
     if "set" in r:
         name, later[r["set"]] = r["set"], (r["totals"], [])
