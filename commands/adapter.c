@@ -70,7 +70,8 @@ void adapter_report(const struct shell *shell)
     for (size_t i = 0; i < a->notices.count; i++)
         sinks_notice(shell->sinks, "%s", a->notices.list[i]);
     notice_base(shell, a);
-    trained_say(a->folder, a, engine_settings(shell->engine), shell->sinks);
+    const bool said = file_same(a->folder, engine_checkpoint(shell->engine)->folder);
+    trained_say(a->folder, a, said, engine_settings(shell->engine), shell->sinks);
 }
 
 static void notice_loaded(const struct shell *shell, struct adapter *a)

@@ -64,7 +64,7 @@ struct shell {
     int64_t *jobs;                     // jobs started here whose end has not been reported yet
                                        // (commands/jobs.h)
     size_t job_count;
-    const struct checkpoint *reported; // the model that model_report has reported
+    const struct checkpoint *reported; // the model that model_report has reported: only compared
     struct changed *changed;       // questions that /changed shows (commands/changed.h), or NULL
     bool quit;                     // /quit was entered
     bool interactive;              // a person types: a failed line does not end the program

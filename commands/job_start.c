@@ -184,7 +184,7 @@ int shell_start_job(struct shell *shell, const char *kind, int argc, char **argv
     if (k->needs_model && adapters && adapters->active && adapter_files_changed(adapters->active))
         sinks_notice(shell->sinks,
                      "the files of adapter '%s' have changed since they were read: the job uses "
-                     "them as they are now; /adapter load %s does, too",
+                     "the new ones; to chat with them, /adapter load %s",
                      adapters->active->name, adapters->active->folder);
     if (where.script || where.submit) return queue_job(shell, id, &where, err);
     if (store_job_start(shell->store, id, NULL, err) < 0) return -1;

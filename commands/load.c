@@ -64,7 +64,7 @@ void model_report(struct shell *shell)
     const struct checkpoint *c = shell->engine ? engine_checkpoint(shell->engine) : NULL;
     if (c == shell->reported) return;
     shell->reported = c;
-    if (c) trained_say(c->folder, NULL, engine_settings(shell->engine), shell->sinks);
+    if (c) trained_say(c->folder, NULL, false, engine_settings(shell->engine), shell->sinks);
 }
 
 const struct command command_load = {

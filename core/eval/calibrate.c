@@ -236,13 +236,12 @@ static void add_round(struct running *r, struct measured *mine)
         bool repeats = false;
         if (ranks_number(ranks) == 0) repeats = note_sample(r, r->next);
         ranks_share(ranks, &repeats, sizeof repeats, 0);
-        if (repeats) {
-            // As in evaluations, it counts once.
-        } else if (one.end.status == 0) {
+        // A repeated sample counts once, as in evaluations.
+        if (!repeats && one.end.status == 0) {
             ranks_share(ranks, one.sums->data, one.sums->count * sizeof *one.sums->data, k);
             calibration_add(r->sums, one.sums);
             r->used++;
-        } else { // an unusable sample is skipped
+        } else if (!repeats) { // an unusable sample is skipped
             if (!r->broken) r->why = one.end.why;
             if (++r->broken <= LOGGED)
                 job_log(r->job, "sample #%lld is skipped: %s", (long long)r->next,

@@ -161,10 +161,10 @@ static const char kept_notices[] = "data.txt"; // name of the cell's file (grid_
 static void keep_notices(const struct scoring *s, size_t cell, const struct evaluation *e)
 {
     char *path = grid_kept_file(&s->grid, cell, kept_notices);
-    if (e->notices)
-        file_out_update(path, e->notices, strlen(e->notices), NULL);
-    else if (ranks_number(s->grid.job->ranks) == 0)
-        unlink(path);
+    struct err err;
+    if (ranks_number(s->grid.job->ranks) == 0) unlink(path); // of an earlier run
+    if (e->notices && file_out_update(path, e->notices, strlen(e->notices), &err) < 0)
+        job_log(s->grid.job, "the notices above are not in the results: %s", err.text);
     free(path);
 }
 
@@ -201,7 +201,7 @@ static const struct grid_plan plan = { .run = run_cell, .broken = broken };
 
 enum {
     SAMPLES_MAX = 10000000, // of a set; larger numbers in a file mean that it is damaged
-    NOTICES_MAX = 1 << 16   // bytes
+    NOTICES_MAX = 1 << 20   // bytes
 };
 
 struct answers {

@@ -13,7 +13,7 @@
 //
 // After the fork only this thread exists in the child; decoding needs malloc (glibc keeps it
 // usable) and takes no lock that another thread may have held at the fork. The address sanitizer
-// does: under it, a process with threads decodes by itself.
+// takes such locks: under it, a process with threads decodes without a child.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

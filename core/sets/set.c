@@ -219,7 +219,7 @@ static void take_references(struct sample *s, struct set_record *r)
     if (biased && s->reference_count == 1 && *bias) add_reference(s, bias);
     const bool other = answer && !cJSON_IsNull(answer) && !text && (!list || list->child);
     const char *why =
-        other ? "its \"answer\" is neither a text, a number nor a list of these" : r->faults;
+        other ? "an \"answer\" is neither a text, a number nor a list of these" : r->faults;
     if (!s->reference_count && why) s->unanswered = xstrdup(why);
     cJSON_Delete(parsed);
 }

@@ -22,8 +22,8 @@ cJSON *trained_record(const char *folder)
     return record;
 }
 
-// The weights learned with a setting of pictures or prompts, or of a method that acted in training.
-// True if it matters to a use of the weights with these settings; s NULL: to another training.
+// True if another value of this setting changes what the trained weights see with the settings `s`:
+// pictures, prompts, or a method that acted in training. s NULL: what another training learns.
 static bool matters(const struct setting *row, const enum method_role role[METHODS_MAX],
                     const struct settings *s)
 {
@@ -94,7 +94,7 @@ static void say_method(const char *folder, const struct adapter *a, const struct
                      a ? "adapter" : "model", m->title, m->toggle.key, m->toggle.on);
 }
 
-void trained_say(const char *folder, const struct adapter *a, const struct settings *s,
+void trained_say(const char *folder, const struct adapter *a, bool said, const struct settings *s,
                  struct sinks *sinks)
 {
     enum method_role role[METHODS_MAX];
@@ -104,7 +104,7 @@ void trained_say(const char *folder, const struct adapter *a, const struct setti
     for (int i = 0; (m = method_at(i)); i++)
         if (!method_on(m, s)) say_method(folder, a, m, role[i], sinks);
     struct names differ = { 0 };
-    find_differences(record, role, s, false, &differ);
+    if (!said) find_differences(record, role, s, false, &differ);
     say_names(sinks,
               a ? "the adapter was trained with settings that differ now"
                 : "the model was trained with settings that differ now",

@@ -159,7 +159,7 @@ same "answers that are numbers" "$(value score | tail -1)" 1
 for form in true '{"text":["yes"]}' '[{"text":"yes"}]'; do
     echo "{\"id\":0,\"question\":\"q\",\"answer\":$form}" >"$work/form.jsonl"
     tiny "/eval $work/form.jsonl --set yesno --here"
-    check_has "the answer $form" 'select(.event=="error").message' 'reference answer: its "answer" is neither a text, a number nor a list of these'
+    check_has "the answer $form" 'select(.event=="error").message' 'reference answer: an "answer" is neither a text, a number nor a list of these'
 done
 printf '%s\n' '{"id":0,"question":"q","answer":"2","choices":[1,2,3]}' '{"id":1,"question":"q","answer":2,"choices":[1,2,3]}' '{"id":2,"question":"q","answer":"1","choices":[0,1]}' >"$work/counts.jsonl"
 printf '%s\n' '{"question_id":0,"text":"C"}' '{"question_id":1,"text":"C"}' '{"question_id":2,"text":"B"}' >"$work/count_answers.jsonl"
