@@ -559,7 +559,10 @@ void maps_failed(struct view *v, const char *why)
         i->filled_once = false;
         i->sinks_asked = false;
     }
-    if (why || asked) view_hint(v, "%s", why ? why : "not computed: another line was queued");
+    if (why)
+        view_hint(v, "%s", why);
+    else if (asked) // not as a hint, which would cover what the other line prints
+        view_add(v, ENTRY_NOTICE, "the map was not computed: another line was queued");
 }
 
 static bool is_quick(const struct map *m)
