@@ -27,8 +27,6 @@ static void read_roles(const struct adapter *a, enum method_role role[METHODS_MA
 // identified.
 static void notice_base(const struct shell *shell, const struct adapter *a)
 {
-    // The folder of a model trained with a method holds its parameters, too.
-    if (file_same(a->folder, engine_checkpoint(shell->engine)->folder)) return;
     cJSON *record = trained_record(a->folder);
     const char *base = cJSON_GetStringValue(cJSON_GetObjectItem(record, "fingerprint"));
     struct checkpoint *c = engine_checkpoint(shell->engine);
@@ -69,9 +67,11 @@ void adapter_report(const struct shell *shell)
     buf_release(&b);
     for (size_t i = 0; i < a->notices.count; i++)
         sinks_notice(shell->sinks, "%s", a->notices.list[i]);
-    notice_base(shell, a);
-    const bool said = file_same(a->folder, engine_checkpoint(shell->engine)->folder);
-    trained_say(a->folder, a, said, engine_settings(shell->engine), shell->sinks);
+    // The folder of a model trained with a method holds its parameters, too; model_report has named
+    // the settings of its training.
+    const bool own = file_same(a->folder, engine_checkpoint(shell->engine)->folder);
+    if (!own) notice_base(shell, a);
+    trained_say(a->folder, a, own, engine_settings(shell->engine), shell->sinks);
 }
 
 static void notice_loaded(const struct shell *shell, struct adapter *a)

@@ -198,8 +198,8 @@ const char *evaluation_first(const struct evaluation *e);
 // the scores: precision, batches, and the remarks.
 void evaluation_report(const struct evaluation *e, struct job_results *to);
 
-// Remarks on what was lost, changed or left out: "choices lost", "thinking", "cut off", "data",
-// "skipped".
+// What the totals do not show: choices lost, thinking in answers, answers cut off, notices about
+// the data, samples skipped.
 enum { EVALUATION_REMARKS = 5 };
 struct evaluation_remark {
     const char *key;                              // of job results

@@ -331,7 +331,8 @@ static int run(struct job *j, struct err *err)
     return status;
 }
 
-// "12 rows, 3 sets; table in 'OUT/table.csv'", what was not scored, and notices on the data
+// "12 rows, 3 sets; table in 'OUT/table.csv'", then why samples were not scored, and the notices
+// about the data
 static char *outcome(const struct job_end *end)
 {
     const char *n = job_end_value(end, "rows"), *sets = job_end_value(end, "sets");

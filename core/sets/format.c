@@ -122,7 +122,9 @@ int set_add_item(struct set_record *r, const cJSON *item, const char *folder, st
                    "a picture must be a path, base64, {\"path\", \"bytes\"} or a list of them");
 }
 
-int set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder, struct err *err)
+// Adds the pictures of a cell.
+static int add_pictures(struct set_record *r, const cJSON *cell, const char *folder,
+                        struct err *err)
 {
     const char *text = cJSON_GetStringValue(cell);
     cJSON *parsed = text && *text == '[' ? set_python_list(text) : NULL, *item;
@@ -135,6 +137,15 @@ int set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder
     }
     cJSON_Delete(parsed);
     return status;
+}
+
+int set_add_columns(struct set_record *r, const struct set_columns *columns, const char *folder,
+                    struct err *err)
+{
+    const char *name;
+    for (int i = 1; (name = set_columns_picture(columns, i)); i++)
+        if (add_pictures(r, json_get(r->json, name), folder, err) < 0) return -1;
+    return 0;
 }
 
 void set_record_release(struct set_record *r)

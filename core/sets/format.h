@@ -84,8 +84,10 @@ void set_add_picture(struct set_record *r, const char *path, const char *folder)
 // Adds the picture that a JSON value names: a path, or an object (dialogue_picture). Adds none for
 // "" and null; -1 if another value names none.
 int set_add_item(struct set_record *r, const cJSON *item, const char *folder, struct err *err);
-// Adds the pictures of a cell: a path, base64, or a list of these, which may be written as text.
-int set_add_pictures(struct set_record *r, const cJSON *cell, const char *folder, struct err *err);
+// Adds the pictures of the user's columns from the second on (--columns picture=...). A cell is a
+// path, base64, or a list of these, which may be written as text.
+int set_add_columns(struct set_record *r, const struct set_columns *columns, const char *folder,
+                    struct err *err);
 void set_record_release(struct set_record *r);
 // True if a picture's name is "PATH#ROW.NUMBER": the picture is in the file at `path`.
 bool set_picture_is_in(const char *name, const char *path);

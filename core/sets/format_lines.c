@@ -426,10 +426,7 @@ static int lines_read(void *self, int64_t index, struct set_record *r, struct er
     if (!file) file = set_text(r, "imgname");   // ChartQA
     if (file && !image && strcmp(set_text_of(r->json, "visual_input", ""), "0") != 0)
         set_add_picture(r, file, l->folder);
-    for (int i = 1; status == 0 && set_columns_picture(l->columns, i); i++)
-        status = set_add_pictures(r, json_get(r->json, set_columns_picture(l->columns, i)),
-                                  l->folder, err);
-    if (status < 0) return -1;
+    if (status < 0 || set_add_columns(r, l->columns, l->folder, err) < 0) return -1;
     if (set_text(r, "video") && !r->picture_count) {
         letter_of_text(r);
         return add_frames(l, r, err);

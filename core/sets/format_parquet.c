@@ -461,10 +461,7 @@ static int name_pictures(const struct shards *s, int64_t index, const struct par
     const char *base64 = row->picture_count ? NULL : set_text(r, "bytes");       // MME-RealWorld
     const char *id = row->picture_count || file ? NULL : set_text(r, "imageId"); // GQA
     if (file) set_add_picture(r, file, s->folder);
-    for (int i = 1; set_columns_picture(s->columns, i); i++)
-        if (set_add_pictures(r, json_get(r->json, set_columns_picture(s->columns, i)), s->folder,
-                             err) < 0)
-            return -1;
+    if (set_add_columns(r, s->columns, s->folder, err) < 0) return -1;
     if (id && names_find(&s->image_ids, id, &number))
         set_add_picture(r,
                         scratch_printf(&r->scratch, "%s#%" PRId64 ".0", s->path,

@@ -229,11 +229,7 @@ static int tsv_read(void *self, int64_t index, struct set_record *r, struct err 
 {
     const struct tsv *t = self;
     if (read_row(self, index, r, err) < 0) return -1;
-    int status = 0;
-    for (int i = 1; status == 0 && set_columns_picture(t->columns, i); i++)
-        status = set_add_pictures(r, json_get(r->json, set_columns_picture(t->columns, i)),
-                                  t->folder, err);
-    return status;
+    return set_add_columns(r, t->columns, t->folder, err);
 }
 
 const struct set_format set_format_tsv = {

@@ -88,8 +88,7 @@ uint64_t set_total_draws(const struct set_total *total, const struct set_score *
                          int64_t samples, const struct metric *m, int number,
                          double draws[SET_DRAWS]);
 // Computes a 95% interval of the first number, without samples that have no score; NaN for fewer
-// than two units, if
-// `apart`, or if the number is undefined for a sample.
+// than two units, if `apart`, or if the number is undefined for a bootstrap sample.
 void set_total_interval(const struct set_total *total, const struct set_score *scores, size_t n,
                         const struct metric *m, double *low, double *high);
 
